@@ -1,0 +1,54 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON  ?= python3
+PROFILE ?= smoke
+DEVICE  ?= auto
+ONLY    ?=
+VENV    := .venv
+BIN     := $(VENV)/bin
+READY   := $(VENV)/ready
+
+.PHONY: help reproduce full test lint lab lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# Made again only when it is missing or what it holds has changed; the stamp comes last, so an interrupted
+# installation is not taken for a finished one.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"rlrepro needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=smoke|full DEVICE=auto|cpu|cuda ONLY=02]
+	$(BIN)/rlrepro reproduce $(ONLY) --profile $(PROFILE) --device $(DEVICE)
+
+full: $(READY)  ## the same at the articles' own scale
+	$(MAKE) reproduce PROFILE=full
+
+test: lint  ## every test; each notebook is run
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## what can be said without running anything
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/nbstripout --verify notebooks/*.ipynb
+
+lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
+	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks
+
+# CUDA libraries are left to torch's own metadata, so that the lock serves CPU and CUDA builds alike.
+lock:  ## write requirements.lock anew from pyproject.toml
+	@rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --upgrade pip
+	build/lock/bin/python -m pip install --quiet torch==2.13.0
+	build/lock/bin/python -m pip install --quiet . --group dev
+	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
+	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
+
+clean:  ## remove the environment, runs and caches
+	rm -rf $(VENV) build runs .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,17 @@
+"""The instruments: they know torch and nothing of any case. Each loads when it is first used."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "card": ["VirtualCard"],
+        "machine": ["Machine", "NoGPUError", "resolve_device", "this_machine"],
+        "memory": ["PeakMemory", "peak_memory"],
+        "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],
+        "releases": ["Release", "ReleaseDied", "ReleaseError", "ReleaseUnavailable", "Source"],
+        "timeline": ["TimelinePoint", "timeline"],
+        "timing": ["Comparison", "compare"],
+        "units": ["UNITS", "format_value"],
+    },
+)

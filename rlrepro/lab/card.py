@@ -1,0 +1,165 @@
+"""VirtualCard(gib=8): run code as if on a card of that size, with or without a GPU."""
+
+import weakref
+from contextlib import contextmanager
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.units import format_value
+
+
+class VirtualCard:
+    """A card of `gib` GiB, as a context manager: inside it, too much live memory raises torch.OutOfMemoryError.
+
+    On CUDA the process is limited to that share of the real card (`set_per_process_memory_fraction`), and the
+    earlier limit is restored on exit. On CPU the storages of live tensors are counted: those that operators create
+    and those from before that operators read, each once however many views it has. An operator that would pass the
+    limit is refused before it allocates, as a card would. Not counted on CPU: temporaries inside operators, memory
+    borrowed from NumPy (the host's, on a real card) and work of other threads. Cards can be nested; each counts.
+
+    `live_bytes` and `peak_bytes` are the card's account, also after exit (then as of the exit).
+    Raises ValueError for a size that is not positive or, on CUDA, larger than the real card.
+    """
+
+    def __init__(self, gib: float = 8.0, *, device: str = "auto"):
+        if not gib > 0:
+            raise ValueError(f"gib must be positive, found {gib!r}")
+        self.limit_bytes = int(gib * 2**30)
+        self.device = resolve_device(device)
+        self._account = _CudaAccount if self.device.type == "cuda" else _StorageCount
+
+    def __enter__(self):
+        self._open = self._account(self.limit_bytes, self.device)
+        self._open.__enter__()
+        return self
+
+    def __exit__(self, *raised):
+        self._open.__exit__(*raised)
+        self._open = _Closed(self._open.live_bytes, self._open.peak_bytes)
+
+    @property
+    def live_bytes(self) -> int:
+        return self._open.live_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        return self._open.peak_bytes
+
+
+class _Closed:
+    def __init__(self, live_bytes, peak_bytes):
+        self.live_bytes, self.peak_bytes = live_bytes, peak_bytes
+
+
+class _StorageCount(TorchDispatchMode):
+    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit."""
+
+    def __init__(self, limit_bytes, device):
+        super().__init__()
+        self.limit_bytes, self.device_type = limit_bytes, device.type
+        self.live_bytes = self.peak_bytes = 0
+        self._counted = {}  # address of a storage -> (its bytes, a reference that tells when it is freed)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        self._count(func, (args, kwargs))
+        self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
+        result = func(*args, **kwargs)
+        self._count(func, result)
+        return result
+
+    def _count(self, func, values):
+        for storage in _storages(values, self.device_type):
+            address, size = storage._cdata, storage.nbytes()
+            before, reference = self._counted.get(address, (0, None))
+            if reference is None:
+                reference = weakref.ref(storage, lambda _, address=address: self._forget(address))
+            self._counted[address] = size, reference  # an operator may have resized it
+            self.live_bytes += size - before
+            if size > before:
+                self._refuse(func, 0, asked=size - before)
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+
+    def _forget(self, address):
+        self.live_bytes -= self._counted.pop(address)[0]
+
+    def _refuse(self, func, more, asked=None):
+        if self.live_bytes + more <= self.limit_bytes:
+            return
+        asked = more if asked is None else asked
+        live = self.live_bytes + more - asked
+        raise torch.OutOfMemoryError(
+            f"virtual card out of memory: {func} asked for {format_value(asked, 'B')} with "
+            f"{format_value(live, 'B')} live and {format_value(self.limit_bytes, 'B')} allowed"
+        )
+
+    def _bytes_it_would_add(self, func, args, kwargs) -> int:
+        """The bytes of new storages `func` returns, found on the meta device, where nothing is computed."""
+        try:
+            with _disable_current_modes():
+                args, kwargs = tree_map_only(torch.Tensor, _as_meta, (args, kwargs))
+                if "device" in kwargs:
+                    kwargs["device"] = "meta"
+                given = {storage._cdata for storage in _storages((args, kwargs), "meta")}
+                found = {s._cdata: s.nbytes() for s in _storages(func(*args, **kwargs), "meta")}
+        except Exception:  # no shapes without data (nonzero), or no meta kernel: counted after it ran
+            return 0
+        return sum(size for address, size in found.items() if address not in given)
+
+
+def _as_meta(tensor):
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
+def _storages(values, device_type):
+    """Storages owned by torch's allocator; one that can't be resized is borrowed from NumPy or a file."""
+    for tensor in tree_leaves(values):
+        if isinstance(tensor, torch.Tensor) and tensor.device.type == device_type:
+            try:
+                storage = tensor.untyped_storage()
+            except (NotImplementedError, RuntimeError):  # sparse, or a wrapper: its parts come as tensors
+                continue
+            if storage.resizable():
+                yield storage
+
+
+class _CudaAccount:
+    """The caching allocator's account under a limit on this process."""
+
+    def __init__(self, limit_bytes, device):
+        total = torch.cuda.get_device_properties(device).total_memory
+        if limit_bytes > total:
+            raise ValueError(
+                f"a virtual card of {format_value(limit_bytes, 'B')} does not fit on {device}, which has "
+                f"{format_value(total, 'B')}; choose a smaller gib"
+            )
+        self.device, self.fraction = device, limit_bytes / total
+
+    @contextmanager
+    def _limited(self):
+        before = torch.cuda.get_per_process_memory_fraction(self.device)
+        torch.cuda.empty_cache()  # cached blocks count against the limit
+        torch.cuda.reset_peak_memory_stats(self.device)
+        torch.cuda.set_per_process_memory_fraction(self.fraction, self.device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, self.device)
+
+    def __enter__(self):
+        self._manager = self._limited()
+        self._manager.__enter__()
+
+    def __exit__(self, *raised):
+        return self._manager.__exit__(*raised)
+
+    @property
+    def live_bytes(self):
+        return torch.cuda.memory_allocated(self.device)
+
+    @property
+    def peak_bytes(self):
+        return torch.cuda.max_memory_allocated(self.device)

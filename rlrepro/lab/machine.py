@@ -1,0 +1,107 @@
+"""What machine this is, and which device a measurement runs on."""
+
+import os
+import platform
+import re
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+from packaging.requirements import Requirement
+from pydantic import BaseModel, ConfigDict
+
+
+class NoGPUError(RuntimeError):
+    """A CUDA device was asked for where torch sees none."""
+
+
+class Machine(BaseModel):
+    """A machine as every record carries it. Two runs with equal `name` are of the same kind of machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    cpu: str
+    cores: int  # that this process may use
+    memory_bytes: int
+    gpu: str | None
+    gpu_memory_bytes: int | None
+    cuda: str | None
+    driver: str | None
+    threads: int  # that torch computes with
+    python: str
+    system: str
+    versions: dict[str, str]
+
+
+def resolve_device(device: str = "auto"):
+    """The torch.device meant by "auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N".
+
+    Raises ValueError for another word, NoGPUError where CUDA was asked for and torch sees none.
+    """
+    import torch
+
+    device = str(device)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise ValueError(f"unknown device {device!r}; expected 'auto', 'cpu', 'cuda' or 'cuda:N'")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
+        raise NoGPUError(
+            f"device {device!r} was asked for, but torch sees no GPU here (torch {torch.__version__}, {built}). "
+            "Use device 'cpu' or 'auto', or check the driver with nvidia-smi."
+        )
+    return torch.device(device)
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists() and (found := re.search(r"model name\s*: (.+)", cpuinfo.read_text())):
+        return found[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    version = Path("/proc/driver/nvidia/version")
+    found = version.exists() and re.search(r"Kernel Module\D*([\d.]+)", version.read_text())
+    return found[1] if found else None
+
+
+def _versions() -> dict[str, str]:
+    """The installed versions of what rlrepro is built on."""
+    found = {}
+    for text in metadata.requires("rlrepro") or []:
+        name = Requirement(text).name
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def this_machine() -> Machine:
+    """The machine, its torch and the versions of what is installed."""
+    import torch
+
+    gpu = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory_bytes = psutil.virtual_memory().total
+    cpu = _cpu_name()
+    name = f"{gpu.name if gpu else cpu}-{cores}-cores-{round(memory_bytes / 2**30)}-gib"
+    return Machine(
+        name=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"),
+        cpu=cpu,
+        cores=cores,
+        memory_bytes=memory_bytes,
+        gpu=gpu.name if gpu else None,
+        gpu_memory_bytes=gpu.total_memory if gpu else None,
+        cuda=torch.version.cuda if gpu else None,
+        driver=_driver() if gpu else None,
+        threads=torch.get_num_threads(),
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        versions=_versions() | {"torch": torch.__version__},
+    )

@@ -1,0 +1,68 @@
+"""peak_memory(fn): how much memory a call needs at its worst moment."""
+
+import gc
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# torch's profiler otherwise writes two lines to stderr each time it is used.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+import torch
+
+from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.units import format_value
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """What one call needed, in bytes above the level at its entry."""
+
+    peak_bytes: int  # the most that was live at once
+    held_bytes: int  # still live after the call, its result included
+    device: str
+
+    def __str__(self) -> str:
+        return f"peak {format_value(self.peak_bytes, 'B')}, held {format_value(self.held_bytes, 'B')} ({self.device})"
+
+
+def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int = 1) -> PeakMemory:
+    """Measure the peak of live bytes during `fn()`, above the level at entry.
+
+    On CPU the figure is the allocator's own account, read from torch's profiler: every allocation of the calling
+    thread, the temporaries of operators included, and the same number on each run. On CUDA it is the caching
+    allocator's `max_memory_allocated`. Memory that torch does not allocate (NumPy arrays) is not in it.
+
+    `fn` is called `warmup` times beforehand, since a first call may build caches that stay; those results are freed
+    before the measured call. What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain.
+    """
+    target = resolve_device(device)
+    for _ in range(warmup):
+        fn()
+    gc.collect()
+    measure = _peak_cuda if target.type == "cuda" else _peak_cpu
+    return measure(fn, target)
+
+
+def _peak_cpu(fn, target) -> PeakMemory:
+    with torch.autograd.profiler.profile(use_device=None, profile_memory=True) as profile:
+        result = fn()
+    events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
+    del result  # kept until here, so that it counts as held
+    live = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    return PeakMemory(peak_bytes=peak, held_bytes=live, device=str(target))
+
+
+def _peak_cuda(fn, target) -> PeakMemory:
+    torch.cuda.synchronize(target)
+    torch.cuda.reset_peak_memory_stats(target)
+    at_entry = torch.cuda.memory_allocated(target)
+    result = fn()
+    torch.cuda.synchronize(target)
+    held = torch.cuda.memory_allocated(target) - at_entry
+    del result
+    peak = torch.cuda.max_memory_allocated(target) - at_entry
+    return PeakMemory(peak_bytes=peak, held_bytes=held, device=str(target))

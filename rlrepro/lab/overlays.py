@@ -1,0 +1,110 @@
+"""Overlays: one release of a library in a folder of its own, to be put first on the import path.
+
+An overlay holds the library alone, none of its dependencies, so that two runs differ by the library's own code and
+by nothing else. Overlays live in the user's cache folder (or in $RLREPRO_CACHE). The known ones are pinned with
+hashes in overlays.toml. One is installed under a lock into a temporary folder that is renamed into place, so that
+neither an interrupted nor a concurrent installation leaves half of one.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+from filelock import FileLock
+from packaging.requirements import InvalidRequirement, Requirement
+from platformdirs import user_cache_path
+
+PINS = Path(__file__).with_name("overlays.toml")
+PARTIAL = ".partial-"
+
+
+class ReleaseUnavailable(RuntimeError):
+    """A release is not installed and could not be."""
+
+
+def overlay_folder(requirement: str) -> Path:
+    """Where the overlay of "name==version" lies, or would lie, for this Python."""
+    root = Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro"))
+    python = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    return root / "overlays" / python / requirement.replace("==", "-")
+
+
+def parse_release(requirement: str) -> tuple[str, str]:
+    """("tianshou", "1.0.0") of "tianshou==1.0.0". Raises ValueError for anything else."""
+    try:
+        parsed = Requirement(requirement)
+        (pin,) = parsed.specifier
+        if pin.operator == "==" and not pin.version.endswith("*"):
+            return parsed.name, pin.version
+    except (InvalidRequirement, ValueError):
+        pass
+    raise ValueError(f"expected a release as 'name==version', for example 'tianshou==1.0.0', found {requirement!r}")
+
+
+def is_installed(name: str, version: str) -> bool:
+    """Whether this very release is what this Python imports anyway; it needs no overlay then."""
+    try:
+        return metadata.version(name) == version
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def install(requirement: str) -> Path:
+    """The folder of the overlay, installed if it is not there yet.
+
+    Raises ReleaseUnavailable, with what to do, where there is no such release or no way to fetch it.
+    """
+    folder = overlay_folder(requirement)
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f"{folder.name}.lock")):
+        if folder.is_dir():  # another process was faster
+            return folder
+        for left in folder.parent.glob(f"{PARTIAL}{folder.name}-*"):  # of an installation that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
+        try:
+            _pip_install(requirement, partial, folder)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def pinned_requirements(requirement: str) -> list[str]:
+    """The lines for pip: with hashes where the release is known, else the requirement alone."""
+    with PINS.open("rb") as file:
+        return tomllib.load(file).get(requirement, {}).get("requirements", [requirement])
+
+
+def _pip_install(requirement: str, target: Path, folder: Path) -> None:
+    lines = target / "requirements.txt"
+    lines.write_text("\n".join(pinned_requirements(requirement)))
+    options = ["--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps", "--no-compile"]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), "-r", str(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        return
+    name, version = parse_release(requirement)
+    offered = re.search(r"\(from versions: (.*?)\)", done.stderr, re.DOTALL)
+    versions = offered[1] if offered else ""
+    if "do not match the hashes" in done.stderr.lower():
+        reason = "what the package index sent has another hash than rlrepro's pin; do not use it"
+    elif versions and versions != "none":
+        reason = f"there is no version {version}; the package index has {versions}"
+    else:
+        reason = f"the package index could not be reached, or has no {name} for this Python"
+    last = [line for line in done.stderr.splitlines() if line.startswith("ERROR")][-1:]
+    raise ReleaseUnavailable(
+        f"{requirement} is not in {folder} and could not be installed: {reason}.\n"
+        f"When online, run: python -m rlrepro fetch '{requirement}'\n"
+        f"pip said: {last[0] if last else done.stderr.strip()[-500:]}"
+    )

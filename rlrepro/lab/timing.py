@@ -1,0 +1,87 @@
+"""compare(a, b): which of two calls is slower, and how surely."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlrepro.lab.units import format_value
+
+SPREAD = (0.1, 0.9)  # quantiles of the paired ratios between `low` and `high`
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Interleaved timings of `a` and `b`, in seconds per call; pair i ran back to back."""
+
+    a_seconds: tuple[float, ...]
+    b_seconds: tuple[float, ...]
+
+    @property
+    def _ratios(self) -> np.ndarray:
+        return np.array(self.a_seconds) / np.array(self.b_seconds)  # (pairs,)
+
+    @property
+    def ratio(self) -> float:
+        """Median of the paired ratios: how many times longer `a` takes than `b`."""
+        return float(np.median(self._ratios))
+
+    @property
+    def low(self) -> float:
+        return float(np.quantile(self._ratios, SPREAD[0]))
+
+    @property
+    def high(self) -> float:
+        return float(np.quantile(self._ratios, SPREAD[1]))
+
+    def __str__(self) -> str:
+        low, ratio, high = (format_value(value, "ratio") for value in (self.low, self.ratio, self.high))
+        return f"{ratio} ({low} to {high}, {len(self.a_seconds)} pairs)"
+
+
+def compare(
+    a: Callable[[], object],
+    b: Callable[[], object],
+    *,
+    repeats: int = 7,
+    warmup: int = 1,
+    min_seconds: float = 0.02,
+    device: str = "cpu",
+) -> Comparison:
+    """Time `a` against `b` in `repeats` pairs, their order alternating, so that drift of the machine hits both.
+
+    A sample is as many calls as take about `min_seconds`; on CUDA the device is synchronised on both sides of it.
+    Raises ValueError where `repeats` is below 1.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats must be at least 1, found {repeats!r}")
+    synchronize = _synchronizer(device)
+    for _ in range(warmup):
+        a(), b()
+    counts = [max(1, round(min_seconds / _time(fn, 1, synchronize))) for fn in (a, b)]
+    samples = ([], [])
+    for repeat in range(repeats):
+        for which in (0, 1) if repeat % 2 == 0 else (1, 0):
+            samples[which].append(_time((a, b)[which], counts[which], synchronize))
+    return Comparison(tuple(samples[0]), tuple(samples[1]))
+
+
+def _synchronizer(device: str) -> Callable[[], None]:
+    if device == "cpu":
+        return lambda: None
+    import torch
+
+    from rlrepro.lab.machine import resolve_device
+
+    target = resolve_device(device)
+    return (lambda: torch.cuda.synchronize(target)) if target.type == "cuda" else (lambda: None)
+
+
+def _time(fn, count, synchronize) -> float:
+    synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        fn()
+    synchronize()
+    return (time.perf_counter() - start) / count

@@ -1,0 +1,41 @@
+"""The units a record may have, and how each is written for people. No other module formats a measurement."""
+
+import math
+from collections.abc import Callable
+
+BYTE_STEPS = ("B", "KiB", "MiB", "GiB", "TiB")
+SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def _bytes(value: float) -> str:
+    step = min(int(math.log(max(abs(value), 1), 1024)), len(BYTE_STEPS) - 1)
+    return f"{value / 1024**step:,.{0 if step == 0 else 1}f} {BYTE_STEPS[step]}"
+
+
+def _seconds(value: float) -> str:
+    scale, name = next((pair for pair in SECOND_STEPS if abs(value) >= pair[0]), SECOND_STEPS[-1])
+    return f"{value / scale:.3g} {name}"
+
+
+UNITS: dict[str, Callable] = {
+    "B": _bytes,
+    "s": _seconds,
+    "rows": lambda value: f"{value:,.0f} rows",
+    "ratio": lambda value: f"{value:,.3g}×" if abs(value) < 1000 else f"{value:,.0f}×",
+    "exponent": lambda value: f"exponent {value:.3f}",
+    "difference": lambda value: f"{value:.2g}",
+    "count": lambda value: f"{value:,.0f}",
+    "yes/no": lambda value: "yes" if value else "no",
+    "text": str,
+    "sizes": lambda value: " × ".join(str(size) for size in value),
+}
+
+
+def format_value(value, unit: str) -> str:
+    """A measured value as people read it: `format_value(15_309_864, "B")` is "14.6 MiB".
+
+    Raises ValueError for a unit that is not in `UNITS`.
+    """
+    if unit not in UNITS:
+        raise ValueError(f"unknown unit {unit!r}; expected one of {', '.join(UNITS)}")
+    return "not measured" if value is None else UNITS[unit](value)
