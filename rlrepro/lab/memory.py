@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# torch's profiler otherwise writes two lines to stderr each time it is used.
+# torch's profiler otherwise writes lines to stderr each time it is used.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import torch
 
@@ -37,15 +38,24 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     before the measured call. What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain.
     """
     target = resolve_device(device)
+    if target.type == "cuda":
+        for _ in range(warmup):
+            fn()
+        gc.collect()
+        return _peak_cuda(fn, target)
     for _ in range(warmup):
-        fn()
+        with _profile():  # torch reports the end of a block only where it has seen its beginning
+            fn()
     gc.collect()
-    measure = _peak_cuda if target.type == "cuda" else _peak_cpu
-    return measure(fn, target)
+    return _peak_cpu(fn, target)
+
+
+def _profile():
+    return torch.autograd.profiler.profile(use_device=None, profile_memory=True)
 
 
 def _peak_cpu(fn, target) -> PeakMemory:
-    with torch.autograd.profiler.profile(use_device=None, profile_memory=True) as profile:
+    with _profile() as profile:
         result = fn()
     events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
     del result  # kept until here, so that it counts as held

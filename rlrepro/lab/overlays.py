@@ -88,23 +88,29 @@ def pinned_requirements(requirement: str) -> list[str]:
 def _pip_install(requirement: str, target: Path, folder: Path) -> None:
     lines = target / "requirements.txt"
     lines.write_text("\n".join(pinned_requirements(requirement)))
-    options = ["--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps", "--no-compile"]
+    options = [
+        "--quiet",
+        "--disable-pip-version-check",
+        "--retries=1",
+        "--timeout=30",
+        "--no-deps",
+        "--no-compile",
+    ]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), "-r", str(lines)]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         return
     name, version = parse_release(requirement)
     offered = re.search(r"\(from versions: (.*?)\)", done.stderr, re.DOTALL)
-    versions = offered[1] if offered else ""
+    versions = offered[1].split(", ") if offered and offered[1] != "none" else []
     if "do not match the hashes" in done.stderr.lower():
-        reason = "what the package index sent has another hash than rlrepro's pin; do not use it"
-    elif versions and versions != "none":
-        reason = f"there is no version {version}; the package index has {versions}"
+        reason = "what the package index sent has another hash than rlrepro's pin; do not use it."
+    elif versions:
+        reason = f"there is no version {version}; the newest are {', '.join(versions[-8:])}."
     else:
-        reason = f"the package index could not be reached, or has no {name} for this Python"
-    last = [line for line in done.stderr.splitlines() if line.startswith("ERROR")][-1:]
-    raise ReleaseUnavailable(
-        f"{requirement} is not in {folder} and could not be installed: {reason}.\n"
-        f"When online, run: python -m rlrepro fetch '{requirement}'\n"
-        f"pip said: {last[0] if last else done.stderr.strip()[-500:]}"
-    )
+        reason = (
+            f"the package index could not be reached, or has no {name} for this Python.\n"
+            f"When online, run: python -m rlrepro fetch '{requirement}'"
+        )
+    last = [line for line in done.stderr.splitlines() if line.startswith("ERROR")][-1:] or [done.stderr.strip()]
+    raise ReleaseUnavailable(f"{requirement} is not in {folder} and can't be installed: {reason}\npip said: {last[0]}")

@@ -197,7 +197,8 @@ def _environment(overlay: Path | None) -> dict[str, str]:
     """The overlay, then this process's own import path; the working folder only where that path names it."""
     path = [str(overlay)] if overlay else []
     path += [entry or str(Path.cwd()) for entry in sys.path]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
+    quiet = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler, once per use
+    return quiet | os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True)

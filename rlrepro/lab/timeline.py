@@ -1,6 +1,7 @@
 """timeline(name, versions, fn): one measurement per release."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rlrepro.lab.releases import Release
@@ -15,16 +16,21 @@ class TimelinePoint:
     error: str | None = None
 
 
-def timeline(name: str, versions: Iterable[str], fn: Callable, /, *args, **kwargs) -> list[TimelinePoint]:
+def timeline(
+    name: str, versions: Iterable[str], fn: Callable, /, *args, at_once: int = 1, **kwargs
+) -> list[TimelinePoint]:
     """`fn(*args, **kwargs)` under `name==version` for each version, in the order given.
 
-    A release that can't be installed or imported, or in which `fn` fails, says why in its point; the others still run.
+    A release that can't be installed or imported, or in which `fn` fails, says why in its point; the others still
+    run. `at_once` releases run side by side: only for what their company can't change, such as bytes.
     """
-    points = []
-    for version in versions:
+
+    def measure(version: str) -> TimelinePoint:
         with Release(f"{name}=={version}") as release:
             try:
-                points.append(TimelinePoint(version, release.run(fn, *args, **kwargs)))
+                return TimelinePoint(version, release.run(fn, *args, **kwargs))
             except Exception as error:
-                points.append(TimelinePoint(version, error=f"{type(error).__name__}: {error}"))
-    return points
+                return TimelinePoint(version, error=f"{type(error).__name__}: {error}")
+
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(measure, versions))

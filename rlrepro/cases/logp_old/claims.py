@@ -1,0 +1,156 @@
+"""What the article says of logp_old, and how measurements judge it."""
+
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
+from rlrepro.claims import Claim, Verdict
+from rlrepro.figures import growth_exponent
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+CHAPTER = "02_logp_old_oom"
+
+LINEAR = (0.95, 1.05)  # exponents that count as growing with the rollout
+FLAT = 0.02  # the exponent up to which memory counts as bounded
+FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
+ROUNDING = 1e-5  # the largest relative difference that float32 arithmetic in another order explains
+TIE = 0.05  # a ratio of times this close to 1 counts as no difference
+
+
+def _exponent(records: Records, release: str) -> tuple[float, dict]:
+    peaks = records.series("logp_old.peak", "rows", release=release, network="nature")
+    return growth_exponent(peaks, peaks.values()), peaks
+
+
+def judge_whole_rollout(records: Records) -> Verdict:
+    exponent, peaks = _exponent(records, BUGGY)
+    figure = f"exponent {exponent:.3f}, {format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
+    grows = LINEAR[0] <= exponent <= LINEAR[1]
+    return Verdict(
+        "supported" if grows else "refuted",
+        figure,
+        f"peak of preprocessing in {BUGGY} grows as rows^{exponent:.2f}; 1 is linear",
+    )
+
+
+def judge_chunking_bounds(records: Records) -> Verdict:
+    found = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
+    figure = ", ".join(f"{release}: exponent {exponent:.3f}" for release, exponent in found.items())
+    bounded = all(exponent <= FLAT for exponent in found.values())
+    return Verdict(
+        "supported" if bounded else "refuted", figure, f"the peak counts as bounded up to an exponent of {FLAT}"
+    )
+
+
+def judge_parameter(records: Records) -> Verdict:
+    found = {}
+    for release in (BUGGY, FIXED):
+        peaks = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
+        found[release] = growth_exponent(peaks, peaks.values())
+    figure = f"peak ~ max_batchsize^{found[FIXED]:.2f} in {FIXED}, ^{found[BUGGY]:.2f} in {BUGGY}"
+    if found[FIXED] < FOLLOWS:
+        return Verdict("refuted", figure, "the peak does not follow max_batchsize even in the fixed release")
+    if found[BUGGY] >= FOLLOWS:
+        return Verdict("supported", figure, "the peak follows max_batchsize in both releases")
+    return Verdict("partly", figure, f"once fixed, yes; in {BUGGY} the parameter changes nothing")
+
+
+def judge_same_results(records: Records) -> Verdict:
+    differences = records.where("logp_old.difference")
+    trainings = records.where("logp_old.training_difference")
+    if not differences or not trainings:
+        records.get("logp_old.difference" if not differences else "logp_old.training_difference")
+    worst = max(differences, key=lambda record: record.value)
+    moved = max(trainings, key=lambda record: record.value)
+    exact = [record for record in differences if record.value == 0]
+    figure = (
+        f"bit-equal in {len(exact)} of {len(differences)} settings, at most {worst.value:.1e} apart; "
+        f"weights after training up to {moved.value:.1e} apart"
+    )
+    if worst.value == 0 and moved.value == 0:
+        return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training")
+    if worst.value > ROUNDING:
+        return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING})")
+    return Verdict(
+        "partly",
+        figure,
+        f"equal up to rounding; not bit for bit with max_batchsize={worst.setting['max_batchsize']}, "
+        f"and a seeded training then takes another course",
+    )
+
+
+def judge_slower(records: Records) -> Verdict:
+    record = records.get("logp_old.time_ratio")
+    low, high = record.spread
+    figure = f"{FIXED} takes {record.value:.2f}× the time of {BUGGY} ({low:.2f} to {high:.2f})"
+    if low > 1 + TIE:
+        return Verdict("supported", figure, "chunks cost time here")
+    if record.value < 1 - TIE:
+        return Verdict("refuted", figure, "chunks are faster here: small activations stay in the cache")
+    return Verdict("refuted", figure, "no slower, within the spread of the measurement")
+
+
+def judge_snippet(records: Records) -> Verdict:
+    record = records.get("logp_old.snippet_error", release=BUGGY)
+    if record.value is None:
+        return Verdict("supported", "runs", f"the article's lines run as printed in {BUGGY}")
+    older = records.get("logp_old.snippet_error", release="0.5.1").value
+    why = f"raises in {BUGGY}" + ("; the attribute had that name up to 0.5.1, where it runs" if older is None else "")
+    return Verdict("refuted", record.value, why)
+
+
+def judge_remainder(records: Records) -> Verdict:
+    sizes = records.get("logp_old.chunks", release=FIXED)
+    plain = records.get("logp_old.first_ratio_error", release=FIXED, independent=False, actions=1)
+    independent = records.get("logp_old.first_ratio_error", release=FIXED, independent=True, actions=1)
+    complete = sum(sizes.value) == sizes.setting["rows"]
+    figure = (
+        f"{sizes.setting['rows']} rows by {sizes.setting['max_batchsize']} become {format_value(sizes.value, 'sizes')}; "
+        f"first ratio off by {independent.value:.2g} (Independent) and {plain.value:.2g} (plain Normal)"
+    )
+    if complete and not independent.value and not plain.value:
+        return Verdict("supported", figure, "no row is lost and the shape is kept for both kinds of distribution")
+    if complete and not independent.value:
+        return Verdict(
+            "partly",
+            figure,
+            "no row is lost, in chunks of up to 2×size-1; flatten keeps the shape of an Independent distribution "
+            "only, and breaks PPO's ratio for any other",
+        )
+    return Verdict("refuted", figure, "rows are lost, or the ratio is wrong even for an Independent distribution")
+
+
+def judge_any_amount(records: Records) -> Verdict:
+    host = records.get("logp_old.host_bytes_per_row", release=FIXED).value
+    twins = {}
+    for twin in ("GAIL", "ICM"):
+        small, large = (records.get("logp_old.twin_growth", twin=twin, cured=cured).value for cured in (True, False))
+        twins[twin] = (large, small)
+    unbounded = [name for name, (released, _) in twins.items() if released > LINEAR[0] - TIE]
+    largest = records.get("logp_old.rows_host_memory_allows", release=FIXED)
+    figure = f"{format_value(host, 'B')} of host memory a row, so {largest.value:,} rows on this machine; " + ", ".join(
+        f"{name} grows as rows^{released:.2f}" for name, (released, _) in twins.items()
+    )
+    if unbounded:
+        return Verdict(
+            "refuted",
+            figure,
+            f"host memory still grows with the rollout, and {' and '.join(unbounded)} of {NEWEST} still take all of it "
+            "through a network at once",
+        )
+    return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
+
+
+CLAIMS = [
+    Claim(
+        "LO1",
+        f"{BUGGY} computes logp_old on the whole batch, and its memory grows with it",
+        CHAPTER,
+        judge_whole_rollout,
+    ),
+    Claim("LO2", "Computing it in chunks bounds the memory", CHAPTER, judge_chunking_bounds),
+    Claim("LO3", "The memory can be set by the batch-size parameter", CHAPTER, judge_parameter),
+    Claim("LO4", "The results are exactly the same", CHAPTER, judge_same_results),
+    Claim("LO5", "Chunking is slightly slower", CHAPTER, judge_slower),
+    Claim("LO6", "The snippet works as printed", CHAPTER, judge_snippet),
+    Claim("LO7", "merge_last handles the remainder, and flatten keeps the shape", CHAPTER, judge_remainder),
+    Claim("LO8", "After the fix, any amount of data can be handled", CHAPTER, judge_any_amount),
+]

@@ -1,0 +1,145 @@
+"""What is measured of logp_old. Each function runs under a release:
+
+Release("tianshou==1.0.0").run(peak, rows=1024, max_batchsize=64)
+"""
+
+import bisect
+
+import numpy as np
+import torch
+
+from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
+from rlrepro.cases.tianshou_vectors import gaussian_ppo, train_cartpole, vector_rollout
+from rlrepro.lab import VirtualCard, peak_memory
+
+ARTICLE_SNIPPET = """\
+logp_old = []
+with torch.no_grad():
+    for minibatch in batch.split(self._batch, shuffle=False, merge_last=True):
+        logp_old.append(self(minibatch).dist.log_prob(minibatch.act))
+batch.logp_old = torch.cat(logp_old, dim=0).flatten()
+"""
+
+
+def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu", stored: int = 0) -> dict:
+    """Peak and held bytes of preprocessing a rollout of `rows` rows, and the host bytes of the batch it reads.
+
+    `stored` is the rollout it is cut from, to share one between calls.
+    """
+    algorithm, rollout = _workload(rows, max_batchsize, network, device, stored)
+    found = peak_memory(lambda: preprocess(algorithm, *rollout), device=device)
+    batch = rollout[0]
+    return {
+        "peak_bytes": found.peak_bytes,
+        "held_bytes": found.held_bytes,
+        "host_bytes": batch.obs.nbytes + batch.obs_next.nbytes,
+    }
+
+
+def fits(
+    rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", stored: int = 0
+) -> dict:
+    """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error"}, the error as it came."""
+    algorithm, rollout = _workload(rows, max_batchsize, network, device, stored)
+    error = None
+    with VirtualCard(gib, device=device) as card:
+        try:
+            preprocess(algorithm, *rollout)
+        except torch.OutOfMemoryError as raised:
+            error = str(raised)
+    return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error}
+
+
+def largest_rollout(gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu") -> int | None:
+    """The most rows, in steps of `step`, whose preprocessing fits on the card, by bisection between `low` (fits) and
+    `high`. None where even `high` fits, so that the card is not what ends it."""
+    candidates = range(low, high + 1, step)
+    refused = bisect.bisect_left(
+        candidates,
+        True,
+        key=lambda rows: not fits(rows, gib, max_batchsize, device=device, stored=high)["fits"],
+    )
+    if refused == 0:
+        raise ValueError(f"not even {low} rows fit on {gib} GiB; start lower")
+    return None if refused == len(candidates) else candidates[refused - 1]
+
+
+def preprocess_once(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> None:
+    """Preprocess and wait for the device; for timing."""
+    algorithm, rollout = _workload(rows, max_batchsize, network, device)
+    preprocess(algorithm, *rollout)
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def logp_old(rows: int, max_batchsize: int, dtype: str, device: str = "cpu"):
+    """The log-probabilities that preprocessing computes, as a float64 array (rows,)."""
+    algorithm, rollout = _workload(rows, max_batchsize, "nature", device, actor_dtype=dtype)
+    return preprocess(algorithm, *rollout).logp_old.double().cpu().numpy()
+
+
+def snippet_policy(lines: str = ARTICLE_SNIPPET):
+    """A PPOPolicy of tianshou before 2 whose logp_old is computed by these lines."""
+    from tianshou.data import to_torch_as
+    from tianshou.policy import PPOPolicy
+
+    class SnippetPPOPolicy(PPOPolicy):
+        def process_fn(self, batch, buffer, indices):
+            batch = self._compute_returns(batch, buffer, indices)
+            batch.act = to_torch_as(batch.act, batch.v_s)
+            exec(lines, {"torch": torch}, {"self": self, "batch": batch})
+            return batch
+
+    return SnippetPPOPolicy
+
+
+def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
+    """Run the article's lines as printed, in a PPOPolicy; the error they raise, or None."""
+    actor, critic = visual_networks("nature")
+    algorithm = ppo(actor, critic, max_batchsize=max_batchsize, cls=snippet_policy())
+    try:
+        preprocess(algorithm, *visual_rollout(rows))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def train(chunked: bool, updates: int, seed: int = 0) -> dict:
+    """A whole seeded training on CartPole-v1 with tianshou 1.0.0, as it is or with logp_old in chunks; the article's
+    lines do it, with the attribute's right name. See `train_cartpole` for what comes back."""
+    lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
+    return train_cartpole(cls=snippet_policy(lines) if chunked else None, updates=updates, seed=seed)
+
+
+def chunk_sizes(rows: int, size: int) -> list[int]:
+    """The sizes of the chunks that the release cuts a batch of `rows` rows into."""
+    from tianshou.data import Batch
+
+    batch = Batch(row=np.arange(rows))
+    return [len(chunk) for chunk in batch.split(size, shuffle=False, merge_last=True)]
+
+
+def first_ratio(independent: bool, actions: int, cured: bool = False, rows: int = 256, minibatch: int = 64) -> dict:
+    """Shapes of logp_old and of the first minibatch's probability ratio, and how far that ratio is from 1.
+
+    The policy has not changed since the rollout, so the ratio must be 1 in each row. `error` is what came instead.
+    """
+    cls = None
+    if cured:
+        from rlrepro.fixes import ChunkedPPO as cls
+    algorithm = gaussian_ppo(independent, actions, max_batchsize=minibatch, cls=cls)
+    batch = preprocess(algorithm, *vector_rollout(rows, actions))
+    found = {"logp_shape": list(batch.logp_old.shape), "ratio_shape": None, "error": None, "off_by": None}
+    with torch.no_grad():
+        part = next(batch.split(minibatch, shuffle=False))
+        try:  # the line of the release's own update
+            ratio = (policy_of(algorithm)(part).dist.log_prob(part.act) - part.logp_old).exp().float()
+        except RuntimeError as error:
+            return found | {"error": str(error)}
+    return found | {"ratio_shape": list(ratio.shape), "off_by": float((ratio - 1).abs().max())}
+
+
+def _workload(rows, max_batchsize, network, device, stored=0, actor_dtype="float32"):
+    batch, buffer, indices = visual_rollout(max(rows, stored))
+    algorithm = visual_ppo(network, max_batchsize, device=device, actor_dtype=actor_dtype)
+    return algorithm, (batch[:rows], buffer, indices[:rows])

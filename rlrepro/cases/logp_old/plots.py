@@ -1,0 +1,124 @@
+"""Figures of the chapter, each from records."""
+
+from rlrepro import figures
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM}
+
+
+def plot_peak_against_rows(records: Records, network: str = "nature"):
+    """Peak of preprocessing against the rows of the rollout, buggy and fixed release, with fitted exponents."""
+    figure, axes = figures.new_figure("1.0.0 pays for every row of the rollout; 1.1.0 for a chunk")
+    for release in (BUGGY, FIXED):
+        found = records.series("logp_old.peak", "rows", release=release, network=network)
+        rows, peaks = list(found), list(found.values())
+        axes.plot(rows, peaks, "o-", color=ROLES[release])
+        exponent = figures.growth_exponent(rows, peaks)
+        figures.label_line(axes, rows[-1], peaks[-1], f"tianshou {release}: rows$^{{{exponent:.2f}}}$", ROLES[release])
+    figures.count_axis(axes.xaxis, rows)
+    figures.bytes_axis(axes.yaxis)
+    axes.margins(y=0.15)
+    axes.set(xlabel="rows in the rollout", ylabel="peak memory of preprocessing")
+    record = records.get("logp_old.peak", release=BUGGY, network=network)
+    figures.caption(figure, record, f"Nature CNN, max_batchsize={record.setting['max_batchsize']}")
+    return figure
+
+
+def plot_peak_against_chunk(records: Records):
+    """Peak of preprocessing against `max_batchsize`, the parameter that should bound it."""
+    figure, axes = figures.new_figure("max_batchsize does nothing in 1.0.0 and sets the peak in 1.1.0")
+    for release in (BUGGY, FIXED):
+        found = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
+        sizes, peaks = list(found), list(found.values())
+        axes.plot(sizes, peaks, "o-", color=ROLES[release])
+        at, above = (0, True) if release == BUGGY else (len(sizes) // 2, False)
+        axes.annotate(
+            f"tianshou {release}",
+            (sizes[at], peaks[at]),
+            xytext=(4, 10 if above else -18),
+            textcoords="offset points",
+            color=ROLES[release],
+            fontweight="bold",
+        )
+    figures.count_axis(axes.xaxis, sizes)
+    figures.bytes_axis(axes.yaxis)
+    axes.margins(y=0.2)
+    axes.set(xlabel="max_batchsize (rows)", ylabel="peak memory of preprocessing")
+    record = records.get("logp_old.peak_by_chunk", release=BUGGY)
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
+    return figure
+
+
+def plot_timeline(records: Records):
+    """Peak of preprocessing in each release, in the order of their publication."""
+    figure, axes = figures.new_figure("A regression that lived for four releases", width=8.2)
+    points = records.where("logp_old.timeline")
+    smallest = min(point.value for point in points if point.value)
+    for position, point in enumerate(points):
+        if point.value is None:
+            axes.text(position, smallest * 0.35, "does not\nimport", ha="center", color=figures.NEUTRAL, fontsize=9)
+            continue
+        color = figures.BUGGY if point.value > 4 * smallest else figures.UPSTREAM
+        axes.bar(position, point.value, color=color, width=0.65)
+        axes.text(
+            position, point.value * 1.08, format_value(point.value, "B"), ha="center", color=color, fontweight="bold"
+        )
+    axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
+    figures.bytes_axis(axes.yaxis)
+    axes.set_ylim(bottom=smallest / 4)
+    axes.margins(y=0.2)
+    axes.grid(axis="x", visible=False)
+    axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing")
+    record = points[0]
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
+    return figure
+
+
+def plot_largest_rollout(records: Records):
+    """The largest rollout that a card takes, buggy and fixed release."""
+    figure, axes = figures.new_figure("How long a rollout can be", height=2.6)
+    found = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
+    for position, record in enumerate(found):
+        release, at_least = record.setting["release"], record.setting["at_least"]
+        axes.barh(position, record.value, color=ROLES[release], height=0.55)
+        text = f"{'at least ' if at_least else ''}{record.value:,} rows"
+        axes.text(record.value * 1.05, position, text, va="center", color=ROLES[release], fontweight="bold")
+    axes.set_yticks(range(len(found)), [f"tianshou {record.setting['release']}" for record in found])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.margins(x=0.35)
+    axes.grid(axis="y", visible=False)
+    axes.set(xlabel="rows in the largest rollout that preprocessing can take")
+    figures.caption(figure, found[0], f"Nature CNN on a card of {found[0].setting['gib']} GiB")
+    return figure
+
+
+def plot_twins(records: Records):
+    """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
+    figure, axes = figures.new_figure("The same bug, alive in 2.0.1, and cured", height=3.4)
+    bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
+    for position, (twin, stage) in enumerate(bars):
+        for offset, cured in ((-0.19, False), (0.19, True)):
+            record = records.get("logp_old.twin_peak", twin=twin, stage=stage, cured=cured)
+            color = figures.OURS if cured else figures.BUGGY
+            axes.barh(position + offset, record.value, color=color, height=0.34)
+            name = "cured" if cured else f"tianshou {NEWEST}"
+            axes.text(
+                record.value * 1.06,
+                position + offset,
+                f"{name}: {format_value(record.value, 'B')}",
+                va="center",
+                color=color,
+                fontsize=9.5,
+                fontweight="bold",
+            )
+    axes.set_yticks(range(len(bars)), [f"{twin}, {stage}" for twin, stage in bars])
+    axes.invert_yaxis()
+    figures.bytes_axis(axes.xaxis)
+    axes.margins(x=0.3)
+    axes.grid(axis="y", visible=False)
+    axes.set(xlabel="peak memory")
+    figures.caption(figure, record, f"{record.setting['rows']:,} rows, max_batchsize={record.setting['max_batchsize']}")
+    return figure

@@ -1,0 +1,84 @@
+"""The visual networks of the cases: 4x84x84 uint8 frames in, one vector per row out."""
+
+import torch
+from torch import nn
+
+FRAMES = (4, 84, 84)
+
+
+class NatureCNN(nn.Sequential):
+    """The network of Mnih et al. (2015), doi:10.1038/nature14236: (rows, 4, 84, 84) to (rows, outputs)."""
+
+    def __init__(self, outputs: int):
+        super().__init__(
+            nn.Conv2d(4, 32, 8, stride=4),  # (rows, 32, 20, 20)
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),  # (rows, 64, 9, 9)
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3),  # (rows, 64, 7, 7)
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(3136, 512),
+            nn.ReLU(),
+            nn.Linear(512, outputs),
+        )
+
+
+class Residual(nn.Module):
+    """Two convolutions around a shortcut."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return x + self.second(self.first(x.relu()).relu())
+
+
+class ResidualCNN(nn.Sequential):
+    """The residual network of Espeholt et al. (2018), arXiv:1802.01561: (rows, 4, 84, 84) to (rows, outputs).
+
+    Its first convolution works at full resolution, so that its activations are several times those of NatureCNN.
+    """
+
+    def __init__(self, outputs: int, channels: tuple[int, ...] = (16, 32, 32)):
+        layers, before, side = [], FRAMES[0], FRAMES[1]
+        for after in channels:
+            pool = nn.MaxPool2d(3, stride=2, padding=1)
+            layers += [nn.Conv2d(before, after, 3, padding=1), pool, Residual(after), Residual(after)]
+            before, side = after, (side + 1) // 2
+        layers += [
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(before * side**2, 256),
+            nn.ReLU(),
+            nn.Linear(256, outputs),
+        ]
+        super().__init__(*layers)
+
+
+NETWORKS = {"nature": NatureCNN, "residual": ResidualCNN}
+
+
+class _OnFrames(nn.Module):
+    """A network as tianshou calls it: with NumPy observations, computed in the precision of the weights."""
+
+    def __init__(self, body: nn.Module):
+        super().__init__()
+        self.body = body
+
+    def values(self, obs):
+        weight = next(self.parameters())
+        frames = torch.as_tensor(obs, device=weight.device).to(weight.dtype)  # (rows, 4, 84, 84)
+        return self.body(frames.div_(255))
+
+
+class Actor(_OnFrames):
+    def forward(self, obs, state=None, info=None, **_):
+        return self.values(obs), state  # (rows, actions)
+
+
+class Critic(_OnFrames):
+    def forward(self, obs, **_):
+        return self.values(obs)  # (rows, 1)

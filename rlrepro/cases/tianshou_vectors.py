@@ -1,0 +1,133 @@
+"""PPO on vector observations, for whichever tianshou is imported: rollouts, networks and a whole training run."""
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import nn
+from torch.distributions import Independent, Normal
+
+from rlrepro.cases.tianshou_ppo import EPISODE, ppo
+
+FEATURES, HIDDEN = 64, 128
+STEPS = 512  # environment steps between updates
+
+
+def mlp(inputs: int, outputs: int, hidden: int = HIDDEN) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
+    )
+
+
+class VectorCritic(nn.Module):
+    def __init__(self, features: int):
+        super().__init__()
+        self.body = mlp(features, 1)
+
+    def forward(self, obs, **_):
+        return self.body(_tensor(obs, self))  # (rows, 1)
+
+
+class DiscreteActor(nn.Module):
+    def __init__(self, features: int, actions: int):
+        super().__init__()
+        self.body = mlp(features, actions)
+
+    def forward(self, obs, state=None, info=None, **_):
+        return self.body(_tensor(obs, self)), state  # (rows, actions)
+
+
+class GaussianActor(nn.Module):
+    def __init__(self, features: int, actions: int):
+        super().__init__()
+        self.body = mlp(features, actions)
+        self.log_scale = nn.Parameter(torch.zeros(actions))
+        self.actions = actions
+
+    def forward(self, obs, state=None, info=None, **_):
+        mean = self.body(_tensor(obs, self))  # (rows, actions)
+        return (mean, self.log_scale.exp().expand_as(mean)), state
+
+    def get_output_dim(self) -> int:
+        return self.actions
+
+
+def _tensor(obs, module):
+    return torch.as_tensor(obs, dtype=torch.float32, device=next(module.parameters()).device)
+
+
+def plain_normal(*parameters):
+    """A distribution over (rows, actions) that is not `Independent`: its log-probabilities have that shape too."""
+    return Normal(*(parameters if len(parameters) == 2 else parameters[0]))
+
+
+def independent_normal(*parameters):
+    """The same with one log-probability for each row, as tianshou's own examples have it."""
+    return Independent(plain_normal(*parameters), 1)
+
+
+def gaussian_ppo(independent: bool, actions: int, max_batchsize: int, seed: int = 0, device: str = "cpu", **options):
+    """PPO for `actions` continuous actions; `options` as of `tianshou_ppo.ppo`."""
+    torch.manual_seed(seed)
+    return ppo(
+        options.pop("actor", None) or GaussianActor(FEATURES, actions).to(device),
+        VectorCritic(FEATURES).to(device),
+        dist_fn=independent_normal if independent else plain_normal,
+        action_space=spaces.Box(-1, 1, (actions,)),
+        max_batchsize=max_batchsize,
+        **options,
+    )
+
+
+def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed: int = 0):
+    """(batch, buffer, indices) of random transitions of (64,) observations in a real ReplayBuffer; `actions`
+    continuous actions, or one of `choices`."""
+    from tianshou.data import Batch, ReplayBuffer
+
+    random = np.random.default_rng(seed)
+    observations = random.standard_normal((rows + 1, FEATURES), dtype=np.float32)
+    acts = random.standard_normal((rows, actions), dtype=np.float32) if actions else random.integers(0, choices, rows)
+    rewards = random.standard_normal(rows)
+    buffer = ReplayBuffer(rows)
+    for row in range(rows):
+        done = (row + 1) % EPISODE == 0
+        step = {
+            "obs": observations[row],
+            "obs_next": observations[row + 1],
+            "act": acts[row],
+            "rew": rewards[row],
+        }
+        buffer.add(Batch(**step, terminated=done, truncated=False, done=done, info={}))
+    batch, indices = buffer.sample(0)
+    return batch, buffer, indices
+
+
+def train_cartpole(cls=None, updates: int = 4, max_batchsize: int = 64, seed: int = 0) -> dict:
+    """A seeded PPO training on CartPole-v1 with tianshou 1.0.0: every weight at its end, and its returns.
+
+    `cls` stands for PPOPolicy, or makes a subclass of it when called without arguments.
+    """
+    from tianshou.data import Collector, ReplayBuffer
+    from tianshou.env import DummyVectorEnv
+
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    env = DummyVectorEnv([lambda: gym.make("CartPole-v1")])
+    env.seed(seed)
+    space = gym.make("CartPole-v1").action_space
+    policy = ppo(
+        DiscreteActor(4, 2),
+        VectorCritic(4),
+        action_space=space,
+        max_batchsize=max_batchsize,
+        cls=cls,
+        lr=1e-3,
+    )
+    collector = Collector(policy, env, ReplayBuffer(STEPS))
+    returns = []
+    for _ in range(updates):
+        returns += [float(value) for value in collector.collect(n_step=STEPS).returns]
+        policy.update(0, collector.buffer, batch_size=max_batchsize, repeat=4)
+        collector.reset_buffer(keep_statistics=True)
+    weights = torch.cat([each.detach().flatten() for each in policy.parameters()])
+    return {"weights": weights.numpy(), "returns": returns}

@@ -1,0 +1,70 @@
+"""One house style for every plot: a colour for each role, direct labels, a caption with the machine."""
+
+from collections.abc import Iterable
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from rlrepro.lab.records import Record
+from rlrepro.lab.units import format_value
+
+# Okabe and Ito's palette, told apart by colour-blind readers.
+BUGGY, UPSTREAM, OURS, FLOOR, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#999999", "#555555"
+
+STYLE = {
+    "figure.figsize": (7.2, 4.2),
+    "figure.dpi": 110,
+    "figure.facecolor": "white",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E5E5E5",
+    "axes.axisbelow": True,
+    "lines.linewidth": 2.2,
+    "lines.markersize": 7,
+    "svg.hashsalt": "rlrepro",
+}
+
+
+def new_figure(title: str, *, width: float = 7.2, height: float = 4.2):
+    """A figure and its axes in the house style, with a title that says what to see."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
+    return figure, axes
+
+
+def bytes_axis(axis) -> None:
+    """Tick labels as KiB, MiB, GiB on a logarithmic axis with base-2 ticks."""
+    axis.axes.set_yscale("log", base=2) if axis.axis_name == "y" else axis.axes.set_xscale("log", base=2)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, "B").replace(".0 ", " ")))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def count_axis(axis, values: Iterable[float]) -> None:
+    """A logarithmic axis with a tick at each measured count."""
+    axis.axes.set_xscale("log", base=2) if axis.axis_name == "x" else axis.axes.set_yscale("log", base=2)
+    values = list(values)
+    axis.set_ticks(values, [f"{value:,}" for value in values])
+    axis.set_minor_formatter(NullFormatter())
+
+
+def label_line(axes, x, y, text: str, color: str, *, above: bool = True) -> None:
+    """Write a line's name at its last point, in its colour."""
+    offset = (0, 8) if above else (0, -16)
+    axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", ha="right", color=color, fontweight="bold")
+
+
+def caption(figure, record: Record, what: str = "") -> None:
+    """What was measured on which machine, under the figure."""
+    machine = record.machine
+    place = machine.gpu if record.device.startswith("cuda") else f"{machine.cpu}, {machine.cores} cores"
+    text = f"{what}{' · ' if what else ''}{place} · torch {machine.versions['torch']} · profile {record.profile}"
+    figure.supxlabel(text, fontsize=8.5, color=NEUTRAL, x=0.01, ha="left")
+
+
+def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
+    """k of the least-squares fit value = c * size**k on logarithms: 0 is constant, 1 linear."""
+    return float(np.polyfit(np.log(list(sizes)), np.log(list(values)), 1)[0])

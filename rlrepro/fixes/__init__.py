@@ -1,0 +1,11 @@
+"""The cures, each importable into your own project; nothing here needs the rest of rlrepro."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "chunks": ["in_chunks"],
+        "tianshou_chunked": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO"],
+    },
+)
