@@ -32,4 +32,4 @@ class Claim:
         try:
             return self.judge(records)
         except MissingRecord as missing:
-            return Verdict("not testable here", "–", f"{missing}: run notebook {self.chapter}")
+            return Verdict("not testable here", "–", f"{missing}; notebook {self.chapter} makes it")

@@ -53,3 +53,15 @@ def verdict_table(rows: list[dict[str, str]]):
         color = COLORS[row["verdict"]]
         table.add_row(row["id"], row["claim"], f"[{color}]{row['verdict']}[/]", row["figure"], row["why"])
     return table
+
+
+def verdict_markdown(rows: list[dict[str, str]]) -> str:
+    """The rows as a Markdown table, for a notebook."""
+    columns = ("id", "claim", "verdict", "figure", "why")
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for row in rows:
+        cells = {**row, "verdict": f"**{row['verdict']}**"}
+        lines.append(
+            "| " + " | ".join(cells[column].replace("|", "\\|").replace("\n", " ") for column in columns) + " |"
+        )
+    return "\n".join(lines)

@@ -81,29 +81,34 @@ def policy_of(algorithm):
     return algorithm.policy if is_version_2() else algorithm
 
 
-@cache
 def visual_rollout(rows: int, seed: int = 0):
-    """(batch, buffer, indices) of a rollout of random frames in a real ReplayBuffer.
+    """(batch, buffer, indices) of the first `rows` rows of a rollout of random frames in a real ReplayBuffer.
 
     The buffer keeps single frames and stacks four on reading, as for Atari; the batch is what an update takes from
-    it, `sample(0)`: (rows, 4, 84, 84) uint8 observations, now and next.
+    it, `sample(0)`: (rows, 4, 84, 84) uint8 observations, now and next. The longest rollout so far is kept, and a
+    shorter one is its beginning, so that rows are the same whatever was asked for before.
     """
+    if len(_longest[seed][0] if seed in _longest else ()) < rows:
+        _longest.clear()
+        _longest[seed] = _collect(rows, seed)
+    batch, buffer, indices = _longest[seed]
+    return batch[:rows], buffer, indices[:rows]
+
+
+_longest = {}
+
+
+def _collect(rows, seed):
     from tianshou.data import Batch, ReplayBuffer
 
-    random = np.random.default_rng(seed)
-    frames = random.integers(0, 256, (rows, *FRAMES[1:]), dtype=np.uint8)
-    actions = random.integers(0, ACTIONS, rows)
-    rewards = random.standard_normal(rows)
+    random = [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(3)]
+    frames = random[0].integers(0, 256, (rows, *FRAMES[1:]), dtype=np.uint8)
+    actions = random[1].integers(0, ACTIONS, rows)
+    rewards = random[2].standard_normal(rows)
     buffer = ReplayBuffer(rows, stack_num=FRAMES[0], ignore_obs_next=True)
     for row in range(rows):
-        done = bool((row + 1) % EPISODE == 0)
-        step = {
-            "obs": frames[row],
-            "act": actions[row],
-            "rew": rewards[row],
-            "terminated": done,
-            "truncated": False,
-        }
+        done = (row + 1) % EPISODE == 0
+        step = {"obs": frames[row], "act": actions[row], "rew": rewards[row], "terminated": done, "truncated": False}
         buffer.add(Batch(**step, done=done, obs_next=frames[row], info={}))
     batch, indices = buffer.sample(0)
     return batch, buffer, indices

@@ -28,8 +28,13 @@ def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
 
     from rlrepro.fixes import ChunkedGAIL
 
-    class Actor(GaussianActor, ModuleWithVectorOutput):  # GAIL asks for the type
-        pass
+    class Actor(ModuleWithVectorOutput):  # GAIL asks for the type
+        def __init__(self):
+            super().__init__(CONTINUOUS)
+            self.gaussian = GaussianActor(FEATURES, CONTINUOUS)
+
+        def forward(self, obs, state=None, info=None):
+            return self.gaussian(obs, state)
 
     torch.manual_seed(seed)
     return gaussian_ppo(
@@ -38,7 +43,7 @@ def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
         max_batchsize=max_batchsize,
         seed=seed,
         device=device,
-        actor=Actor(FEATURES, CONTINUOUS).to(device),
+        actor=Actor().to(device),
         cls=ChunkedGAIL if cured else GAIL,
         expert_buffer=vector_rollout(rows, CONTINUOUS, seed=seed + 1)[1],
         disc_net=mlp(FEATURES + CONTINUOUS, 1).to(device),
@@ -89,21 +94,20 @@ def measure_twin(name: str, cured: bool, rows: int, max_batchsize: int, seed: in
     def weights():
         return torch.cat([each.detach().flatten() for each in algorithm.parameters()]).cpu().numpy()
 
+    results = {}
+
     def prepare():
         batch, indices = buffer.sample(0)
-        return preprocess(algorithm, batch, buffer, indices)
+        results.setdefault("rewards", np.asarray(preprocess(algorithm, batch, buffer, indices).rew))
 
     def update():
         with policy_within_training_step(algorithm.policy):
             algorithm.update(buffer, batch_size=max_batchsize, repeat=1)
+        results.setdefault("weights", weights())
 
-    before, rewards = weights(), prepare().rew
-    update()
-    after = weights()
-    return {
+    before = weights()
+    peaks = {
         "preprocess_peak_bytes": peak_memory(prepare, device=device).peak_bytes,
         "update_peak_bytes": peak_memory(update, device=device).peak_bytes,
-        "rewards": np.asarray(rewards),
-        "weights": after,
-        "moved": float(np.abs(after - before).max()),
     }
+    return peaks | results | {"moved": float(np.abs(results["weights"] - before).max())}

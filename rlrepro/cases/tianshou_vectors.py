@@ -1,5 +1,7 @@
 """PPO on vector observations, for whichever tianshou is imported: rollouts, networks and a whole training run."""
 
+from functools import cache
+
 import gymnasium as gym
 import numpy as np
 import torch
@@ -42,14 +44,10 @@ class GaussianActor(nn.Module):
         super().__init__()
         self.body = mlp(features, actions)
         self.log_scale = nn.Parameter(torch.zeros(actions))
-        self.actions = actions
 
     def forward(self, obs, state=None, info=None, **_):
         mean = self.body(_tensor(obs, self))  # (rows, actions)
         return (mean, self.log_scale.exp().expand_as(mean)), state
-
-    def get_output_dim(self) -> int:
-        return self.actions
 
 
 def _tensor(obs, module):
@@ -79,6 +77,7 @@ def gaussian_ppo(independent: bool, actions: int, max_batchsize: int, seed: int 
     )
 
 
+@cache
 def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed: int = 0):
     """(batch, buffer, indices) of random transitions of (64,) observations in a real ReplayBuffer; `actions`
     continuous actions, or one of `choices`."""
@@ -102,10 +101,9 @@ def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed
     return batch, buffer, indices
 
 
-def train_cartpole(cls=None, updates: int = 4, max_batchsize: int = 64, seed: int = 0) -> dict:
-    """A seeded PPO training on CartPole-v1 with tianshou 1.0.0: every weight at its end, and its returns.
-
-    `cls` stands for PPOPolicy, or makes a subclass of it when called without arguments.
+def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0) -> dict:
+    """A seeded PPO training on CartPole-v1 with tianshou 1.0.0, `cls` in the place of PPOPolicy: {"weights": all of
+    them at its end, as one array; "returns": of each episode}. Gradient steps take 64 rows whatever max_batchsize is.
     """
     from tianshou.data import Collector, ReplayBuffer
     from tianshou.env import DummyVectorEnv
@@ -127,7 +125,7 @@ def train_cartpole(cls=None, updates: int = 4, max_batchsize: int = 64, seed: in
     returns = []
     for _ in range(updates):
         returns += [float(value) for value in collector.collect(n_step=STEPS).returns]
-        policy.update(0, collector.buffer, batch_size=max_batchsize, repeat=4)
+        policy.update(0, collector.buffer, batch_size=64, repeat=4)
         collector.reset_buffer(keep_statistics=True)
     weights = torch.cat([each.detach().flatten() for each in policy.parameters()])
     return {"weights": weights.numpy(), "returns": returns}

@@ -79,15 +79,15 @@ def install(requirement: str) -> Path:
     return folder
 
 
-def pinned_requirements(requirement: str) -> list[str]:
-    """The lines for pip: with hashes where the release is known, else the requirement alone."""
+def known_releases() -> dict[str, list[str]]:
+    """The pinned releases, and for each its lines for pip."""
     with PINS.open("rb") as file:
-        return tomllib.load(file).get(requirement, {}).get("requirements", [requirement])
+        return {release: pins["requirements"] for release, pins in tomllib.load(file).items()}
 
 
 def _pip_install(requirement: str, target: Path, folder: Path) -> None:
     lines = target / "requirements.txt"
-    lines.write_text("\n".join(pinned_requirements(requirement)))
+    lines.write_text("\n".join(known_releases().get(requirement, [requirement])))
     options = [
         "--quiet",
         "--disable-pip-version-check",

@@ -72,14 +72,14 @@ class Records(list):
         found = self.where(name, **setting)
         if not found:
             wanted = ", ".join(f"{key}={value}" for key, value in setting.items())
-            raise MissingRecord(f"no record of {name}({wanted})")
+            raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
         return found[-1]
 
     def series(self, name: str, along: str, **setting) -> dict[Any, Any]:
         """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`."""
         found = {record.setting[along]: record.value for record in self.where(name, **setting)}
         if not found:
-            raise MissingRecord(f"no record of {name} along {along} with {setting}")
+            raise MissingRecord(f"no record of {name} along {along}")
         return dict(sorted(found.items()))
 
 

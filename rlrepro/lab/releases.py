@@ -11,6 +11,7 @@ import subprocess
 import sys
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from multiprocessing.connection import Connection, wait
@@ -37,12 +38,14 @@ class Release:
     """One release of a library, to run functions under.
 
     `requirement` is "name==version", or a name alone together with `path`, a folder of its source; the variable
-    RLREPRO_NAME can hold that path. Raises ValueError for any other text, and ReleaseUnavailable for a folder that
-    does not hold the package.
+    RLREPRO_NAME can hold that path. `environment` adds variables to those of this process. Raises ValueError for any
+    other text, and ReleaseUnavailable for a folder that does not hold the package.
     """
 
-    def __init__(self, requirement: str, *, path: str | Path | None = None):
-        self.requirement = requirement
+    def __init__(
+        self, requirement: str, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
+    ):
+        self.requirement, self.environment = requirement, dict(environment or {})
         if "==" in requirement:
             self.name, self.version = parse_release(requirement)
             self.path = None
@@ -72,7 +75,7 @@ class Release:
         The next call after either starts a fresh process.
         """
         if self._child is None or not self._child.alive:
-            self._child = _Child(self.install(), self.requirement)
+            self._child = _Child(self.requirement, _environment(self.install()) | self.environment)
         return self._child.call(fn, args, kwargs)
 
     def source(self, target: str) -> "Source":
@@ -118,14 +121,14 @@ def _get_source(target: str) -> tuple[str, int]:
 class _Child:
     """A process that runs functions under one import path."""
 
-    def __init__(self, overlay: Path | None, label: str):
+    def __init__(self, label: str, environment: dict[str, str]):
         self.label = label
         here, there = socket.socketpair()
         with there:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "rlrepro.lab.child", str(there.fileno())],
                 pass_fds=[there.fileno()],
-                env=_environment(overlay),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

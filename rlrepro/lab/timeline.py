@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from rlrepro.lab.machine import this_machine
 from rlrepro.lab.releases import Release
 
 
@@ -22,11 +23,13 @@ def timeline(
     """`fn(*args, **kwargs)` under `name==version` for each version, in the order given.
 
     A release that can't be installed or imported, or in which `fn` fails, says why in its point; the others still
-    run. `at_once` releases run side by side: only for what their company can't change, such as bytes.
+    run. `at_once` releases run side by side, sharing the cores: only for what company can't change, such as bytes.
     """
+    threads = max(1, this_machine().cores // at_once)
+    environment = {"OMP_NUM_THREADS": str(threads)} if at_once > 1 else {}
 
     def measure(version: str) -> TimelinePoint:
-        with Release(f"{name}=={version}") as release:
+        with Release(f"{name}=={version}", environment=environment) as release:
             try:
                 return TimelinePoint(version, release.run(fn, *args, **kwargs))
             except Exception as error:

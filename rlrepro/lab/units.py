@@ -27,7 +27,7 @@ UNITS: dict[str, Callable] = {
     "count": lambda value: f"{value:,.0f}",
     "yes/no": lambda value: "yes" if value else "no",
     "text": str,
-    "sizes": lambda value: " × ".join(str(size) for size in value),
+    "sizes": lambda value: " + ".join(str(size) for size in value),
 }
 
 

@@ -25,29 +25,31 @@ class Settings:
     card_rows: int
     card_network: str
     small_card_gib: float  # the card on which the largest rollout is searched
-    beyond: int  # the rollout tried on the fixed release, as a multiple of the largest one of the buggy release
+    long_rows: int  # the rollout then tried on the fixed release
     timing_rows: int
     timing_repeats: int
     training_steps: int  # collections of 512 environment steps
-    twin_rows: int
+    equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared
+    twin_rows: tuple[int, ...]
 
 
 SETTINGS = {
     "smoke": Settings(
         rows=(512, 1024, 2048, 4096),
-        chunk_sizes=(16, 64, 256, 1024),
-        chunk_rows=1024,
+        chunk_sizes=(16, 64, 256, 512),
+        chunk_rows=512,
         max_batchsize=64,
-        residual_rows=256,
-        card_gib=1,
-        card_rows=5_000,
+        residual_rows=128,
+        card_gib=0.75,
+        card_rows=4_096,
         card_network="nature",
         small_card_gib=0.25,
-        beyond=21,
-        timing_rows=1024,
+        long_rows=24_000,
+        timing_rows=512,
         timing_repeats=5,
         training_steps=4,
-        twin_rows=4096,
+        equality_sizes=(64, 7),
+        twin_rows=(256, 4096),
     ),
     "full": Settings(
         rows=(1024, 2048, 4096, 8192),
@@ -59,11 +61,12 @@ SETTINGS = {
         card_rows=10_000,
         card_network="residual",
         small_card_gib=1,
-        beyond=24,
+        long_rows=110_000,
         timing_rows=4096,
         timing_repeats=9,
         training_steps=20,
-        twin_rows=4096,
+        equality_sizes=(1024, 256, 64, 16, 8, 7, 3),
+        twin_rows=(1024, 2048, 4096),
     ),
 }
 

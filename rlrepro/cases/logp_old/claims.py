@@ -12,7 +12,6 @@ LINEAR = (0.95, 1.05)  # exponents that count as growing with the rollout
 FLAT = 0.02  # the exponent up to which memory counts as bounded
 FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
 ROUNDING = 1e-5  # the largest relative difference that float32 arithmetic in another order explains
-TIE = 0.05  # a ratio of times this close to 1 counts as no difference
 
 
 def _exponent(records: Records, release: str) -> tuple[float, dict]:
@@ -81,11 +80,11 @@ def judge_slower(records: Records) -> Verdict:
     record = records.get("logp_old.time_ratio")
     low, high = record.spread
     figure = f"{FIXED} takes {record.value:.2f}× the time of {BUGGY} ({low:.2f} to {high:.2f})"
-    if low > 1 + TIE:
-        return Verdict("supported", figure, "chunks cost time here")
-    if record.value < 1 - TIE:
-        return Verdict("refuted", figure, "chunks are faster here: small activations stay in the cache")
-    return Verdict("refuted", figure, "no slower, within the spread of the measurement")
+    if low > 1:
+        return Verdict("supported", figure, "chunks cost time here, beyond the spread of the measurement")
+    if high < 1:
+        return Verdict("refuted", figure, "chunks are faster here, beyond the spread of the measurement")
+    return Verdict("refuted", figure, "no difference here beyond the spread of the measurement")
 
 
 def judge_snippet(records: Records) -> Verdict:
@@ -99,43 +98,42 @@ def judge_snippet(records: Records) -> Verdict:
 
 def judge_remainder(records: Records) -> Verdict:
     sizes = records.get("logp_old.chunks", release=FIXED)
-    plain = records.get("logp_old.first_ratio_error", release=FIXED, independent=False, actions=1)
-    independent = records.get("logp_old.first_ratio_error", release=FIXED, independent=True, actions=1)
-    complete = sum(sizes.value) == sizes.setting["rows"]
-    figure = (
-        f"{sizes.setting['rows']} rows by {sizes.setting['max_batchsize']} become {format_value(sizes.value, 'sizes')}; "
-        f"first ratio off by {independent.value:.2g} (Independent) and {plain.value:.2g} (plain Normal)"
+    rows, size = sizes.setting["rows"], sizes.setting["max_batchsize"]
+    independent, plain = (
+        records.get("logp_old.first_ratio_error", release=FIXED, independent=kind, actions=1).value
+        for kind in (True, False)
     )
-    if complete and not independent.value and not plain.value:
-        return Verdict("supported", figure, "no row is lost and the shape is kept for both kinds of distribution")
-    if complete and not independent.value:
-        return Verdict(
-            "partly",
-            figure,
-            "no row is lost, in chunks of up to 2×size-1; flatten keeps the shape of an Independent distribution "
-            "only, and breaks PPO's ratio for any other",
-        )
-    return Verdict("refuted", figure, "rows are lost, or the ratio is wrong even for an Independent distribution")
+    figure = (
+        f"{rows} rows by {size} become {format_value(sizes.value, 'sizes')}; "
+        f"PPO's first ratio off by {independent:.2g} (Independent), {plain:.2g} (plain Normal)"
+    )
+    if sum(sizes.value) != rows or independent:
+        return Verdict("refuted", figure, "rows are lost, or the ratio is wrong even for an Independent distribution")
+    if max(sizes.value) <= size and not plain:
+        return Verdict("supported", figure, "no row is lost, no chunk too large, and every shape kept")
+    return Verdict(
+        "partly",
+        figure,
+        "no row is lost, but a chunk has up to 2×size-1 rows, and flatten keeps the shape of an Independent "
+        "distribution only: with any other, PPO's ratio is wrong",
+    )
 
 
 def judge_any_amount(records: Records) -> Verdict:
     host = records.get("logp_old.host_bytes_per_row", release=FIXED).value
-    twins = {}
+    allowed = records.get("logp_old.rows_host_memory_allows", release=FIXED).value
+    growth = {}
     for twin in ("GAIL", "ICM"):
-        small, large = (records.get("logp_old.twin_growth", twin=twin, cured=cured).value for cured in (True, False))
-        twins[twin] = (large, small)
-    unbounded = [name for name, (released, _) in twins.items() if released > LINEAR[0] - TIE]
-    largest = records.get("logp_old.rows_host_memory_allows", release=FIXED)
-    figure = f"{format_value(host, 'B')} of host memory a row, so {largest.value:,} rows on this machine; " + ", ".join(
-        f"{name} grows as rows^{released:.2f}" for name, (released, _) in twins.items()
+        peaks = records.series("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", cured=False)
+        growth[twin] = growth_exponent(peaks, peaks.values())
+    unbounded = [twin for twin, exponent in growth.items() if exponent >= LINEAR[0]]
+    figure = f"{format_value(host, 'B')} of host memory a row, at most {allowed:,} rows here; " + ", ".join(
+        f"{twin}: rows^{exponent:.2f}" for twin, exponent in growth.items()
     )
     if unbounded:
-        return Verdict(
-            "refuted",
-            figure,
-            f"host memory still grows with the rollout, and {' and '.join(unbounded)} of {NEWEST} still take all of it "
-            "through a network at once",
-        )
+        names = " and ".join(unbounded)
+        why = f"host memory grows with the rollout, and {names} of {NEWEST} still take all of it at once"
+        return Verdict("refuted", figure, why)
     return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
 
 

@@ -21,13 +21,17 @@ batch.logp_old = torch.cat(logp_old, dim=0).flatten()
 """
 
 
-def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu", stored: int = 0) -> dict:
-    """Peak and held bytes of preprocessing a rollout of `rows` rows, and the host bytes of the batch it reads.
+def prepare(rows: int) -> None:
+    """Import what the measurements need and collect their rollout, so that several releases can do so side by side."""
+    visual_rollout(rows)
+    preprocess(visual_ppo("nature", 64), *visual_rollout(64))
 
-    `stored` is the rollout it is cut from, to share one between calls.
-    """
-    algorithm, rollout = _workload(rows, max_batchsize, network, device, stored)
-    found = peak_memory(lambda: preprocess(algorithm, *rollout), device=device)
+
+def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
+    """Peak and held bytes of preprocessing a rollout of `rows` rows, and the host bytes of the batch it reads."""
+    algorithm, rollout = _workload(rows, max_batchsize, network, device)
+    preprocess(algorithm, *visual_rollout(64))  # a warm-up, shorter than one of all rows
+    found = peak_memory(lambda: preprocess(algorithm, *rollout), device=device, warmup=0)
     batch = rollout[0]
     return {
         "peak_bytes": found.peak_bytes,
@@ -36,11 +40,9 @@ def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "
     }
 
 
-def fits(
-    rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", stored: int = 0
-) -> dict:
+def fits(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
     """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error"}, the error as it came."""
-    algorithm, rollout = _workload(rows, max_batchsize, network, device, stored)
+    algorithm, rollout = _workload(rows, max_batchsize, network, device)
     error = None
     with VirtualCard(gib, device=device) as card:
         try:
@@ -51,13 +53,14 @@ def fits(
 
 
 def largest_rollout(gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu") -> int | None:
-    """The most rows, in steps of `step`, whose preprocessing fits on the card, by bisection between `low` (fits) and
-    `high`. None where even `high` fits, so that the card is not what ends it."""
+    """The most rows, in steps of `step`, whose preprocessing fits on the card, by bisection between `low` and `high`.
+
+    None where even `high` fits. Raises ValueError where not even `low` does.
+    """
+    visual_rollout(high)
     candidates = range(low, high + 1, step)
     refused = bisect.bisect_left(
-        candidates,
-        True,
-        key=lambda rows: not fits(rows, gib, max_batchsize, device=device, stored=high)["fits"],
+        candidates, True, key=lambda rows: not fits(rows, gib, max_batchsize, device=device)["fits"]
     )
     if refused == 0:
         raise ValueError(f"not even {low} rows fit on {gib} GiB; start lower")
@@ -104,11 +107,12 @@ def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
     return None
 
 
-def train(chunked: bool, updates: int, seed: int = 0) -> dict:
+def train(chunked: bool, updates: int, max_batchsize: int, seed: int = 0) -> dict:
     """A whole seeded training on CartPole-v1 with tianshou 1.0.0, as it is or with logp_old in chunks; the article's
     lines do it, with the attribute's right name. See `train_cartpole` for what comes back."""
     lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
-    return train_cartpole(cls=snippet_policy(lines) if chunked else None, updates=updates, seed=seed)
+    cls = snippet_policy(lines) if chunked else None
+    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed)
 
 
 def chunk_sizes(rows: int, size: int) -> list[int]:
@@ -139,7 +143,6 @@ def first_ratio(independent: bool, actions: int, cured: bool = False, rows: int 
     return found | {"ratio_shape": list(ratio.shape), "off_by": float((ratio - 1).abs().max())}
 
 
-def _workload(rows, max_batchsize, network, device, stored=0, actor_dtype="float32"):
-    batch, buffer, indices = visual_rollout(max(rows, stored))
+def _workload(rows, max_batchsize, network, device, actor_dtype="float32"):
     algorithm = visual_ppo(network, max_batchsize, device=device, actor_dtype=actor_dtype)
-    return algorithm, (batch[:rows], buffer, indices[:rows])
+    return algorithm, visual_rollout(rows)

@@ -98,10 +98,11 @@ def plot_largest_rollout(records: Records):
 def plot_twins(records: Records):
     """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
     figure, axes = figures.new_figure("The same bug, alive in 2.0.1, and cured", height=3.4)
+    rows = max(record.setting["rows"] for record in records.where("logp_old.twin_peak"))
     bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
     for position, (twin, stage) in enumerate(bars):
         for offset, cured in ((-0.19, False), (0.19, True)):
-            record = records.get("logp_old.twin_peak", twin=twin, stage=stage, cured=cured)
+            record = records.get("logp_old.twin_peak", twin=twin, stage=stage, cured=cured, rows=rows)
             color = figures.OURS if cured else figures.BUGGY
             axes.barh(position + offset, record.value, color=color, height=0.34)
             name = "cured" if cured else f"tianshou {NEWEST}"
@@ -120,5 +121,5 @@ def plot_twins(records: Records):
     axes.margins(x=0.3)
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="peak memory")
-    figures.caption(figure, record, f"{record.setting['rows']:,} rows, max_batchsize={record.setting['max_batchsize']}")
+    figures.caption(figure, record, f"{rows:,} rows, max_batchsize={record.setting['max_batchsize']}")
     return figure

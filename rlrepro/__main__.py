@@ -1,0 +1,3 @@
+from rlrepro.cli import main
+
+main()

@@ -1,0 +1,99 @@
+"""The command line: rlrepro reproduce | verdicts | fetch."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+PROFILES = ("smoke", "full")
+LATEST = Path("runs/latest")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rlrepro")
+def main():
+    """Documented problems of reinforcement-learning libraries: reproduced, explained, cured."""
+
+
+@main.command()
+@click.argument("only", nargs=-1)
+@click.option("--profile", type=click.Choice(PROFILES), default="smoke", help="How much to measure.")
+@click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
+@click.option("--out", type=click.Path(path_type=Path), default=LATEST, show_default=True, help="Where results go.")
+@click.option("-p", "--parameter", "parameters", type=(str, str), multiple=True, help="Another parameter: NAME VALUE.")
+@click.option("--notebooks", type=click.Path(path_type=Path), help="Another folder of notebooks.")
+def reproduce(only, profile, device, out, parameters, notebooks):
+    """Run the notebooks ONLY (numbers or names; all by default) and print the verdicts."""
+    from rlrepro import reproduce as runner
+    from rlrepro.lab import NoGPUError, resolve_device
+
+    given = {"profile": profile, **{name: _literal(value) for name, value in parameters}}
+    try:
+        given["device"] = str(resolve_device(device))
+        chosen = runner.find_notebooks(only, notebooks or runner.NOTEBOOKS)
+        runner.check_parameters(chosen, given)
+    except (ValueError, NoGPUError) as error:
+        raise click.UsageError(str(error)) from None
+    failed = 0
+    try:
+        for run in runner.run_notebooks(chosen, out, given):
+            if run.error:
+                failed += 1
+                click.secho(f"{run.name} failed after {run.seconds:.0f} s at {run.error}", fg="red", err=True)
+                click.echo(f"  as far as it came: {run.path}", err=True)
+            else:
+                click.echo(f"{run.name} ran in {run.seconds:.0f} s: {run.path}")
+    except runner.Busy as error:
+        raise click.ClickException(str(error)) from None
+    _print_verdicts(out, as_json=False)
+    sys.exit(1 if failed else 0)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=LATEST)
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for a program.")
+def verdicts(folder, as_json):
+    """Print the verdicts of the records in FOLDER (runs/latest by default)."""
+    _print_verdicts(folder, as_json)
+
+
+@main.command()
+@click.argument("releases", nargs=-1)
+def fetch(releases):
+    """Install RELEASES (name==version; all that the notebooks use by default), to be there without a network."""
+    from rlrepro.lab import ReleaseUnavailable
+    from rlrepro.lab.overlays import install, known_releases, parse_release
+
+    for release in releases or known_releases():
+        try:
+            parse_release(release)
+            click.echo(f"{release}: {install(release)}")
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        except ReleaseUnavailable as error:
+            raise click.ClickException(str(error)) from None
+
+
+def _literal(text: str):
+    """A parameter's value: as JSON where it is JSON (3, 0.5, true, [1, 2]), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _print_verdicts(folder: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from rlrepro.lab import read_records
+    from rlrepro.verdicts import verdict_rows, verdict_table
+
+    try:
+        rows = verdict_rows(read_records(folder))
+    except FileNotFoundError as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        Console().print(verdict_table(rows))

@@ -1,0 +1,126 @@
+"""Run notebooks through papermill, so that a failed run loses nothing of an earlier one.
+
+A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT when it has succeeded.
+"""
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import papermill
+from filelock import FileLock, Timeout
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+CELL_SECONDS = 1800  # after which a cell counts as hanging
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a notebook's run went: `path` is the executed notebook, or the partial one with `error` set."""
+
+    name: str
+    path: Path
+    seconds: float
+    error: str | None = None
+
+
+class UnknownNotebook(ValueError):
+    """No notebook of that name, or no folder of notebooks."""
+
+
+class UnknownParameter(ValueError):
+    """A parameter that none of the chosen notebooks has."""
+
+
+class Busy(RuntimeError):
+    """Another run is writing to the same folder."""
+
+
+def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks named by number ("02") or name, all where none is named. Raises UnknownNotebook otherwise."""
+    there = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+    if not there:
+        raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or name its folder")
+    names = ", ".join(path.stem for path in there)
+    chosen = []
+    for name in only:
+        found = [path for path in there if name in (path.stem, path.stem.split("_")[0])]
+        if not found:
+            raise UnknownNotebook(f"no notebook {name!r}; there are {names}")
+        chosen += found
+    return sorted(set(chosen)) if only else there
+
+
+def parameters_of(notebook: Path) -> dict[str, str]:
+    """The parameters of a notebook and what each means, from the comments in its parameters cell."""
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: (each["help"] or "").strip() for name, each in found.items()}
+
+
+def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> None:
+    """Raises UnknownParameter, listing the valid ones, for a name that no notebook has: papermill only warns."""
+    valid = {name for notebook in notebooks for name in parameters_of(notebook)}
+    if unknown := set(given) - valid:
+        raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
+
+
+def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
+    """Run each notebook with those of the parameters it has; yields a Run for each, failed ones too.
+
+    Raises Busy where another run holds `out`, and UnknownParameter before anything runs.
+    """
+    notebooks, out = list(notebooks), Path(out).resolve()
+    check_parameters(notebooks, given)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            for notebook in notebooks:
+                yield _run(notebook, out, given)
+    except Timeout:
+        raise Busy(f"another run is writing to {out}; wait for it, or choose another folder with --out") from None
+
+
+def _run(notebook: Path, out: Path, given) -> Run:
+    partial = out / "partial" / notebook.stem
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    target = partial / notebook.name
+    own = parameters_of(notebook)
+    start = time.monotonic()
+    error = None
+    try:
+        papermill.execute_notebook(
+            notebook,
+            target,
+            parameters={name: value for name, value in {**given, "out": str(partial)}.items() if name in own},
+            kernel_name="python3",
+            cwd=notebook.parent,
+            progress_bar={"desc": notebook.stem},
+            autosave_cell_every=0,
+            execution_timeout=CELL_SECONDS,
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
+    except PapermillExecutionError as failed:
+        error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
+    except (DeadKernelError, CellTimeoutError) as failed:
+        error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
+    seconds = time.monotonic() - start
+    if error:
+        return Run(notebook.stem, target, seconds, error)
+    for path in partial.iterdir():
+        path.replace(out / path.name)
+    partial.rmdir()
+    return Run(notebook.stem, out / notebook.name, seconds)
+
+
+def _last_cell(partial: Path) -> str:
+    """Where a notebook stood when its kernel ended without an answer."""
+    import nbformat
+
+    cells = nbformat.read(partial, as_version=4).cells
+    running = [i for i, cell in enumerate(cells) if cell.metadata.get("papermill", {}).get("status") == "running"]
+    return f"cell {running[0]}" if running else "at its start"
