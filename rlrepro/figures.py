@@ -1,9 +1,12 @@
 """One house style for every plot: a colour for each role, direct labels, a caption with the machine."""
 
 from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
 
-import matplotlib.pyplot as plt
+import matplotlib as mpl
 import numpy as np
+from matplotlib import figure as mpl_figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rlrepro.lab.records import Record
@@ -13,8 +16,7 @@ from rlrepro.lab.units import format_value
 BUGGY, UPSTREAM, OURS, FLOOR, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#999999", "#555555"
 
 STYLE = {
-    "figure.figsize": (7.2, 4.2),
-    "figure.dpi": 110,
+    "savefig.dpi": 110,
     "figure.facecolor": "white",
     "font.size": 11,
     "axes.spines.top": False,
@@ -28,10 +30,24 @@ STYLE = {
 }
 
 
+class Figure(mpl_figure.Figure):
+    """A figure in the house style that a notebook shows by itself, with no state in pyplot."""
+
+    def save(self, target: Path | BytesIO, kind: str = "png") -> None:
+        with mpl.rc_context(STYLE):
+            self.savefig(target, format=kind)
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.save(buffer)
+        return buffer.getvalue()
+
+
 def new_figure(title: str, *, width: float = 7.2, height: float = 4.2):
     """A figure and its axes in the house style, with a title that says what to see."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots()
     axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
     return figure, axes
 

@@ -18,7 +18,7 @@ from rlrepro.cases.tianshou_vectors import (
 from rlrepro.lab import peak_memory
 
 CONTINUOUS = 8  # actions of the imitated expert
-SGD = {"optimizer": torch.optim.SGD, "lr": 0.05}  # Adam's first steps would blow rounding up to whole steps
+SGD = {"optimizer": torch.optim.SGD, "lr": 1e-3}  # Adam's first steps would blow rounding up to whole steps
 
 
 def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):

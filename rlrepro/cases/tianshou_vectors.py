@@ -1,7 +1,5 @@
 """PPO on vector observations, for whichever tianshou is imported: rollouts, networks and a whole training run."""
 
-from functools import cache
-
 import gymnasium as gym
 import numpy as np
 import torch
@@ -77,7 +75,6 @@ def gaussian_ppo(independent: bool, actions: int, max_batchsize: int, seed: int 
     )
 
 
-@cache
 def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed: int = 0):
     """(batch, buffer, indices) of random transitions of (64,) observations in a real ReplayBuffer; `actions`
     continuous actions, or one of `choices`."""

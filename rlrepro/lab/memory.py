@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 # torch's profiler otherwise writes lines to stderr each time it is used.
@@ -38,16 +39,13 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     before the measured call. What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain.
     """
     target = resolve_device(device)
-    if target.type == "cuda":
-        for _ in range(warmup):
-            fn()
-        gc.collect()
-        return _peak_cuda(fn, target)
+    on_cpu = target.type == "cpu"
     for _ in range(warmup):
-        with _profile():  # torch reports the end of a block only where it has seen its beginning
+        with _profile() if on_cpu else nullcontext():  # it tells the end of a block only if it saw its beginning
             fn()
-    gc.collect()
-    return _peak_cpu(fn, target)
+    if warmup:
+        gc.collect()
+    return _peak_cpu(fn, target) if on_cpu else _peak_cuda(fn, target)
 
 
 def _profile():

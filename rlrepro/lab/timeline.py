@@ -18,22 +18,34 @@ class TimelinePoint:
 
 
 def timeline(
-    name: str, versions: Iterable[str], fn: Callable, /, *args, at_once: int = 1, **kwargs
+    name: str,
+    versions: Iterable[str],
+    fn: Callable,
+    /,
+    *args,
+    running: Iterable[Release] = (),
+    at_once: int = 1,
+    **kwargs,
 ) -> list[TimelinePoint]:
     """`fn(*args, **kwargs)` under `name==version` for each version, in the order given.
 
     A release that can't be installed or imported, or in which `fn` fails, says why in its point; the others still
-    run. `at_once` releases run side by side, sharing the cores: only for what company can't change, such as bytes.
+    run. Those `running` are used and stay open, the others start and end here. `at_once` releases run side by side,
+    sharing the cores: only for what company can't change, such as bytes.
     """
     threads = max(1, this_machine().cores // at_once)
+    open_already = {release.version: release for release in running}
     environment = {"OMP_NUM_THREADS": str(threads)} if at_once > 1 else {}
 
     def measure(version: str) -> TimelinePoint:
-        with Release(f"{name}=={version}", environment=environment) as release:
-            try:
-                return TimelinePoint(version, release.run(fn, *args, **kwargs))
-            except Exception as error:
-                return TimelinePoint(version, error=f"{type(error).__name__}: {error}")
+        release = open_already.get(version) or Release(f"{name}=={version}", environment=environment)
+        try:
+            return TimelinePoint(version, release.run(fn, *args, **kwargs))
+        except Exception as error:
+            return TimelinePoint(version, error=f"{type(error).__name__}: {error}")
+        finally:
+            if version not in open_already:
+                release.close()
 
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(measure, versions))

@@ -68,12 +68,14 @@ def judge_same_results(records: Records) -> Verdict:
         return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training")
     if worst.value > ROUNDING:
         return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING})")
-    return Verdict(
-        "partly",
-        figure,
-        f"equal up to rounding; not bit for bit with max_batchsize={worst.setting['max_batchsize']}, "
-        f"and a seeded training then takes another course",
-    )
+    size = worst.setting["max_batchsize"]
+    astray = [
+        record.setting["max_batchsize"]
+        for record in records.where("logp_old.training_same_returns")
+        if not record.value
+    ]
+    course = f"and with {max(astray)} a seeded training takes another course" if astray else "and weights drift apart"
+    return Verdict("partly", figure, f"equal up to rounding; not bit for bit with max_batchsize={size}, {course}")
 
 
 def judge_slower(records: Records) -> Verdict:

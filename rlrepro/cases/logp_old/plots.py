@@ -5,6 +5,8 @@ from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.lab.records import Records
 from rlrepro.lab.units import format_value
 
+MIB = 2**20
+WHOLE_ROLLOUT = 4  # times the smallest peak, from which a release counts as taking the whole rollout
 ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM}
 
 
@@ -53,24 +55,21 @@ def plot_peak_against_chunk(records: Records):
 
 def plot_timeline(records: Records):
     """Peak of preprocessing in each release, in the order of their publication."""
-    figure, axes = figures.new_figure("A regression that lived for four releases", width=8.2)
+    figure, axes = figures.new_figure("When the bug was there, and when it was gone", width=8.2)
     points = records.where("logp_old.timeline")
     smallest = min(point.value for point in points if point.value)
     for position, point in enumerate(points):
         if point.value is None:
-            axes.text(position, smallest * 0.35, "does not\nimport", ha="center", color=figures.NEUTRAL, fontsize=9)
+            axes.text(position, 0, "does not\nimport", ha="center", va="bottom", color=figures.NEUTRAL, fontsize=9)
             continue
-        color = figures.BUGGY if point.value > 4 * smallest else figures.UPSTREAM
-        axes.bar(position, point.value, color=color, width=0.65)
-        axes.text(
-            position, point.value * 1.08, format_value(point.value, "B"), ha="center", color=color, fontweight="bold"
-        )
+        color = figures.BUGGY if point.value > WHOLE_ROLLOUT * smallest else figures.UPSTREAM
+        axes.bar(position, point.value / MIB, color=color, width=0.65)
+        text = format_value(point.value, "B")
+        axes.text(position, point.value / MIB, text, ha="center", va="bottom", color=color, fontweight="bold")
     axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
-    figures.bytes_axis(axes.yaxis)
-    axes.set_ylim(bottom=smallest / 4)
-    axes.margins(y=0.2)
+    axes.margins(x=0.04, y=0.12)
     axes.grid(axis="x", visible=False)
-    axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing")
+    axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing (MiB)")
     record = points[0]
     figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
     return figure
@@ -81,14 +80,15 @@ def plot_largest_rollout(records: Records):
     figure, axes = figures.new_figure("How long a rollout can be", height=2.6)
     found = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
     for position, record in enumerate(found):
-        release, at_least = record.setting["release"], record.setting["at_least"]
-        axes.barh(position, record.value, color=ROLES[release], height=0.55)
-        text = f"{'at least ' if at_least else ''}{record.value:,} rows"
-        axes.text(record.value * 1.05, position, text, va="center", color=ROLES[release], fontweight="bold")
+        color = ROLES[record.setting["release"]]
+        axes.barh(position, record.value, color=color, height=0.55)
+        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
+        axes.text(record.value, position, text, va="center", color=color, fontweight="bold")
     axes.set_yticks(range(len(found)), [f"tianshou {record.setting['release']}" for record in found])
     axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.margins(x=0.35)
+    axes.margins(x=0.4)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="rows in the largest rollout that preprocessing can take")
     figures.caption(figure, found[0], f"Nature CNN on a card of {found[0].setting['gib']} GiB")
@@ -97,29 +97,23 @@ def plot_largest_rollout(records: Records):
 
 def plot_twins(records: Records):
     """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
-    figure, axes = figures.new_figure("The same bug, alive in 2.0.1, and cured", height=3.4)
+    figure, axes = figures.new_figure("GAIL and ICM, as released and cured", height=3.6)
     rows = max(record.setting["rows"] for record in records.where("logp_old.twin_peak"))
     bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
     for position, (twin, stage) in enumerate(bars):
         for offset, cured in ((-0.19, False), (0.19, True)):
             record = records.get("logp_old.twin_peak", twin=twin, stage=stage, cured=cured, rows=rows)
             color = figures.OURS if cured else figures.BUGGY
-            axes.barh(position + offset, record.value, color=color, height=0.34)
-            name = "cured" if cured else f"tianshou {NEWEST}"
+            axes.barh(position + offset, record.value / MIB, color=color, height=0.34)
+            text = f" {'cured' if cured else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
             axes.text(
-                record.value * 1.06,
-                position + offset,
-                f"{name}: {format_value(record.value, 'B')}",
-                va="center",
-                color=color,
-                fontsize=9.5,
-                fontweight="bold",
+                record.value / MIB, position + offset, text, va="center", color=color, fontsize=9.5, fontweight="bold"
             )
     axes.set_yticks(range(len(bars)), [f"{twin}, {stage}" for twin, stage in bars])
     axes.invert_yaxis()
-    figures.bytes_axis(axes.xaxis)
-    axes.margins(x=0.3)
+    axes.margins(x=0.35)
+    axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
-    axes.set(xlabel="peak memory")
+    axes.set(xlabel="peak memory (MiB)")
     figures.caption(figure, record, f"{rows:,} rows, max_batchsize={record.setting['max_batchsize']}")
     return figure
