@@ -67,7 +67,8 @@ def plot_timeline(records: Records):
         text = format_value(point.value, "B")
         axes.text(position, point.value / MIB, text, ha="center", va="bottom", color=color, fontweight="bold")
     axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
-    axes.margins(x=0.04, y=0.12)
+    axes.set_xlim(-0.6, len(points) - 0.4)
+    axes.margins(y=0.12)
     axes.grid(axis="x", visible=False)
     axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing (MiB)")
     record = points[0]
@@ -111,7 +112,7 @@ def plot_twins(records: Records):
             )
     axes.set_yticks(range(len(bars)), [f"{twin}, {stage}" for twin, stage in bars])
     axes.invert_yaxis()
-    axes.margins(x=0.35)
+    axes.margins(x=0.45)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="peak memory (MiB)")

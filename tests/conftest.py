@@ -1,0 +1,28 @@
+"""What tests share: a GPU mark that says why a test is left out, and the committed reference records."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+
+
+def pytest_collection_modifyitems(items):
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu"):
+                item.add_marker(pytest.mark.skip(reason="torch sees no GPU here"))
+
+
+@pytest.fixture
+def run_cli(tmp_path):
+    """Call the command line in a process of its own, in an empty folder."""
+    import subprocess
+    import sys
+
+    def call(*arguments, **options):
+        command = [sys.executable, "-m", "rlrepro", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, **options)
+
+    return call

@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.cases.networks import NETWORKS
+from rlrepro.lab import NoGPUError, VirtualCard, peak_memory
+
+MIB = 2**20
+
+
+def card(mib):
+    return VirtualCard(mib / 1024, device="cpu")
+
+
+def block(mib):
+    return torch.empty(mib * MIB, dtype=torch.uint8)
+
+
+def test_raises_torchs_own_error_and_says_who_asked_for_how_much():
+    with card(10) as tested:
+        kept = block(6)
+        with pytest.raises(torch.OutOfMemoryError) as raised:
+            torch.zeros(5 * MIB, dtype=torch.uint8)
+        for part in ("aten.zeros", "5.0 MiB", "6.0 MiB live", "10.0 MiB allowed"):
+            assert part in str(raised.value)
+        block(4)  # what was refused is not counted
+        assert tested.live_bytes == kept.nbytes
+
+
+def test_refuses_before_it_allocates():
+    with card(10), pytest.raises(torch.OutOfMemoryError, match="TiB"):
+        torch.zeros(2**44, dtype=torch.uint8)
+
+
+def test_counts_a_storage_once_however_many_views_it_has():
+    with card(10) as tested:
+        whole = block(6)
+        views = [whole.view(2, -1), whole[:100], whole.view(-1, 4).t()]
+        assert tested.live_bytes == 6 * MIB
+        del whole
+        assert tested.live_bytes == 6 * MIB  # the views still hold it
+        del views
+        assert tested.live_bytes == 0
+
+
+def test_in_place_operators_take_nothing():
+    with card(10) as tested:
+        values = torch.zeros(MIB)  # 4 MiB
+        for _ in range(10):
+            values.add_(1).relu_().mul_(2)
+        assert tested.peak_bytes == 4 * MIB
+
+
+def test_counts_a_storage_that_is_resized():
+    with card(10) as tested:
+        values = block(1)
+        values.resize_(7 * MIB)
+        assert tested.live_bytes == 7 * MIB
+        values.untyped_storage().resize_(0)
+        values.resize_(MIB)
+        assert tested.live_bytes == MIB
+
+
+def test_counts_what_was_there_before_once_it_is_used():
+    network, rows = nn.Linear(1000, 1000, bias=False), torch.randn(10, 1000)
+    with card(10) as tested:
+        out = network(rows)
+        assert tested.live_bytes == (1_000_000 + 10_000 + 10_000) * 4
+        del out
+
+
+def test_memory_borrowed_from_numpy_is_not_on_the_card():
+    with card(1) as tested:
+        torch.from_numpy(np.zeros(64 * MIB, dtype=np.uint8))[:5].sum()
+    assert tested.peak_bytes < 1000
+
+
+def test_an_exception_leaves_the_count_right():
+    with card(10) as tested:
+        with pytest.raises(RuntimeError, match="shape"):
+            torch.ones(3, 4) @ torch.ones(5, 6)
+        with pytest.raises(torch.OutOfMemoryError):
+            block(11)
+        assert tested.live_bytes == 0
+    assert block(11).nbytes == 11 * MIB  # outside, there is no card
+
+
+def test_nested_cards_each_count():
+    with card(20) as outer:
+        kept = block(8)
+        with card(5) as inner:
+            with pytest.raises(torch.OutOfMemoryError, match=r"5\.0 MiB allowed"):
+                block(6)
+            small = block(4)
+            assert (inner.live_bytes, outer.live_bytes) == (4 * MIB, 12 * MIB)
+        with pytest.raises(torch.OutOfMemoryError, match=r"12\.0 MiB live and 20\.0 MiB allowed"):
+            block(9)
+        del kept, small
+        assert outer.live_bytes == 0
+
+
+def test_operators_without_a_shape_in_advance_are_counted_after_they_ran():
+    with card(10) as tested:
+        found = torch.ones(1000).nonzero()
+        assert tested.live_bytes == found.nbytes
+
+
+def test_a_whole_training_step_gives_the_same_result():
+    def step():
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        optimizer = torch.optim.Adam(network.parameters())
+        network(torch.randn(20, 5)).sum().backward()
+        optimizer.step()
+        return torch.cat([each.detach().flatten() for each in network.parameters()])
+
+    with card(10):
+        inside = step()
+    assert torch.equal(inside, step())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("rows, share", [(1, 0), (64, 0.75), (256, 0.75)])
+def test_agrees_with_the_profiler_on_a_forward_pass(name, rows, share):
+    """Within 25% of the allocator's own account, and never above it: operators' temporaries are not tensors. For a
+    single row those, of the weights' size, are the larger part."""
+    network = NETWORKS[name](6)
+    frames = torch.rand(rows, 4, 84, 84)
+
+    def forward():
+        with torch.no_grad():
+            return network(frames)
+
+    with card(1024) as tested:
+        forward()
+        at_entry = tested.live_bytes
+        forward()
+    counted, measured = tested.peak_bytes - at_entry, peak_memory(forward, device="cpu").peak_bytes
+    assert share * measured <= counted <= measured
+
+
+def test_rejects_a_size_that_is_not_positive():
+    for size in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="positive"):
+            VirtualCard(size, device="cpu")
+
+
+def test_says_that_there_is_no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(NoGPUError, match="'cpu' or 'auto'"):
+        VirtualCard(8, device="cuda")
+
+
+@pytest.mark.gpu
+def test_limits_a_real_card_and_gives_it_back():
+    before = torch.cuda.get_per_process_memory_fraction()
+    with VirtualCard(1, device="cuda"), pytest.raises(torch.OutOfMemoryError):
+        torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.get_per_process_memory_fraction() == before
+    torch.empty(2**31, dtype=torch.uint8, device="cuda")

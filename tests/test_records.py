@@ -1,0 +1,99 @@
+import subprocess
+import sys
+
+import pytest
+from pydantic import ValidationError
+
+from rlrepro.lab import MissingRecord, RecordBook, format_value, read_records
+
+
+@pytest.fixture
+def book(tmp_path):
+    return RecordBook(tmp_path / "a.jsonl", case="case", profile="smoke", device="cpu", seed=0)
+
+
+def test_what_is_written_is_read(book):
+    book.add("peak", 5, "B", rows=10)
+    written = book.add("ratio", 1.5, "ratio", spread=(1.0, 2.0), rows=10)
+    records = read_records(book.path)
+    assert records == book.records and records.problems == ()
+    assert records[1] == written and records[1].machine.versions["torch"]
+
+
+def test_finds_by_name_and_setting(book):
+    for rows in (4, 2):
+        book.add("peak", rows * 10, "B", rows=rows, release="1.0.0")
+    assert book.records.series("case.peak", "rows", release="1.0.0") == {2: 20, 4: 40}
+    assert book.records.get("case.peak", rows=2).value == 20
+    with pytest.raises(MissingRecord, match=r"case\.peak with rows=3"):
+        book.records.get("case.peak", rows=3)
+
+
+@pytest.mark.parametrize("name, value, unit", [("peak", 1, "furlongs"), ("Peak!", 1, "B"), ("peak", object(), "B")])
+def test_rejects_what_does_not_fit_the_schema(book, name, value, unit):
+    with pytest.raises((ValidationError, ValueError)):
+        book.add(name, value, unit)
+    assert not book.path.exists()
+
+
+def test_a_damaged_line_is_named_and_the_rest_is_read(book):
+    for value in (1, 2, 3):
+        book.add("peak", value, "B")
+    lines = book.path.read_text().splitlines()
+    lines[1] = lines[1][:50]  # cut in the middle
+    lines.append('{"schema_version": 1, "name": "case.peak"}')
+    book.path.write_bytes("\n".join(lines).encode() + b"\n\xff\xfe\n")
+    with pytest.warns(UserWarning) as warned:
+        records = read_records(book.path)
+    assert [record.value for record in records] == [1, 3]
+    assert [f"line {number}" in problem for number, problem in zip((2, 4, 5), records.problems, strict=True)] == [
+        True
+    ] * 3
+    assert len(warned) == 3 and all(str(book.path) in str(each.message) for each in warned)
+
+
+FULL_DISK = """
+import resource, sys
+from rlrepro.lab import RecordBook
+book = RecordBook(sys.argv[1], case="case", profile="smoke", device="cpu", seed=0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+import signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    book.add("peak", 2, "B")
+except OSError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_leaves_the_records_of_before(book):
+    """A limit on the size of a file makes the system refuse the write, as a full disk does."""
+    book.add("peak", 1, "B")
+    before = book.path.read_bytes()
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, book.path], capture_output=True, text=True, check=True)
+    assert "as they were before" in done.stdout and str(book.path) in done.stdout
+    assert book.path.read_bytes() == before
+    assert list(book.path.parent.iterdir()) == [book.path]
+
+
+def test_no_records_says_how_to_make_some(tmp_path):
+    with pytest.raises(FileNotFoundError, match="rlrepro reproduce"):
+        read_records(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "value, unit, text",
+    [
+        (0, "B", "0 B"),
+        (1023, "B", "1,023 B"),
+        (15_309_864, "B", "14.6 MiB"),
+        (2**30, "B", "1.0 GiB"),
+        (0.25, "s", "250 ms"),
+        (3, "s", "3 s"),
+        (63.12, "ratio", "63.1×"),
+        (None, "B", "not measured"),
+        ([2, 3], "sizes", "2 + 3"),
+    ],
+)
+def test_formats_for_people(value, unit, text):
+    assert format_value(value, unit) == text

@@ -1,0 +1,220 @@
+"""On the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from rlrepro.lab import Release, ReleaseDied, ReleaseError, ReleaseUnavailable, timeline
+from rlrepro.lab.overlays import install, overlay_folder, parse_release
+
+
+@pytest.fixture(scope="module")
+def old():
+    with Release("tianshou==1.0.0") as release:
+        yield release
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+
+
+def version():
+    import tianshou
+
+    return tianshou.__version__
+
+
+def test_runs_a_function_under_the_release(old):
+    import tianshou
+
+    assert old.run(version) == "1.0.0" != tianshou.__version__
+    assert old.run(lambda a, b: a - b, 5, b=3) == 2
+
+
+def test_keeps_one_process(old):
+    assert old.run(os.getpid) == old.run(os.getpid) != os.getpid()
+
+
+def test_the_installed_release_needs_no_overlay(empty_cache):
+    import tianshou
+
+    with Release(f"tianshou=={tianshou.__version__}") as release:
+        assert release.install() is None
+        assert release.run(version) == tianshou.__version__
+    assert not empty_cache.exists()
+
+
+def test_what_it_prints_appears_here_as_it_comes(old, capsys):
+    old.run(lambda: (print("to stdout"), print("to stderr", file=sys.stderr), os.system("echo from a shell")))
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("to stdout", "to stderr", "from a shell"))
+
+
+class OwnError(Exception):
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def test_an_exception_comes_back_as_itself_with_its_traceback(old):
+    def inner_function():
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError, match="missing") as raised:
+        old.run(inner_function)
+    assert "inner_function" in str(raised.value.__cause__) and "tianshou==1.0.0" in str(raised.value.__cause__)
+
+
+def test_an_exception_that_does_not_pickle_comes_as_text(old):
+    def fail():
+        raise OwnError("this", "that")
+
+    with pytest.raises(ReleaseError, match="OwnError: this and that"):
+        old.run(fail)
+    assert old.run(version) == "1.0.0"
+
+
+def test_a_result_that_exists_only_there_is_explained(old):
+    def policy_class():
+        from tianshou.policy import PPOPolicy
+
+        return PPOPolicy
+
+    with pytest.raises(ReleaseError, match="plain numbers"):
+        old.run(policy_class)
+    assert old.run(version) == "1.0.0"
+
+
+@pytest.mark.parametrize(
+    "die, how", [(lambda: os._exit(3), "exit code 3"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9")]
+)
+def test_a_process_that_dies_is_named_and_the_next_call_works(old, die, how):
+    def last_words():
+        print("my last words")
+        die()
+
+    with pytest.raises(ReleaseDied) as raised:
+        old.run(last_words)
+    assert all(text in str(raised.value) for text in ("tianshou==1.0.0", how, "last_words", "my last words"))
+    assert old.run(version) == "1.0.0"
+
+
+def test_an_interrupt_ends_the_child_and_the_next_call_works(old):
+    pid = old.run(os.getpid)
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        old.run(time.sleep, 60)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert old.run(version) == "1.0.0"
+
+
+def test_a_child_ends_with_its_parent():
+    script = "from rlrepro.lab import Release; import os; print(Release('tianshou==1.0.0').run(os.getpid))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+
+
+def test_shows_source_and_diff(old):
+    target = "tianshou.policy:PPOPolicy.process_fn"
+    source = old.source(target)
+    assert "batch.logp_old = self(batch).dist.log_prob(batch.act)" in source.text
+    with Release("tianshou==1.1.0") as fixed:
+        diff = source.diff(fixed.source(target))
+    assert "-        batch.logp_old = self(batch)" in diff.text and "+        for minibatch in" in diff.text
+    assert diff._repr_markdown_().startswith("```diff\n") and source._repr_markdown_().count("```") == 2
+
+
+def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
+    with pytest.raises(ReleaseUnavailable) as raised:
+        Release("tianshou==1.0.0").run(version)
+    for part in ("tianshou==1.0.0", str(empty_cache), "python -m rlrepro fetch 'tianshou==1.0.0'", "not be reached"):
+        assert part in str(raised.value)
+    assert not overlay_folder("tianshou==1.0.0").exists()
+
+
+def test_an_overlay_that_is_there_needs_no_network(old, no_network):
+    assert Release("tianshou==1.0.0").run(version) == "1.0.0"
+
+
+def test_a_release_that_does_not_exist_lists_those_that_do(empty_cache):
+    with pytest.raises(ReleaseUnavailable, match=r"no version 99\.0.*1\.2\.0.*2\.0\.1"):
+        install("tianshou==99.0")
+    assert [path.suffix for path in overlay_folder("tianshou==99.0").parent.iterdir()] == [".lock"]
+
+
+def test_a_file_with_another_hash_is_refused(empty_cache, monkeypatch):
+    wrong = {"tianshou==1.0.0": ["tianshou==1.0.0 --hash=sha256:" + "0" * 64]}
+    monkeypatch.setattr("rlrepro.lab.overlays.known_releases", lambda: wrong)
+    with pytest.raises(ReleaseUnavailable, match="another hash"):
+        install("tianshou==1.0.0")
+    assert not overlay_folder("tianshou==1.0.0").exists()
+
+
+INSTALL = [sys.executable, "-c", "from rlrepro.lab.overlays import install; print(install('tianshou==1.0.0'))"]
+
+
+def test_a_killed_installation_leaves_nothing_in_place(empty_cache):
+    folder = overlay_folder("tianshou==1.0.0")
+    process = subprocess.Popen(INSTALL, start_new_session=True)
+    while not list(folder.parent.glob(".partial-*/requirements.txt")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not folder.exists() and list(folder.parent.glob(".partial-*"))
+    install("tianshou==1.0.0")
+    assert (folder / "tianshou" / "__init__.py").exists() and not list(folder.parent.glob(".partial-*"))
+
+
+def test_two_at_once_install_one(empty_cache):
+    processes = [subprocess.Popen(INSTALL, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    folders = {process.communicate()[0].strip() for process in processes}
+    assert folders == {str(overlay_folder("tianshou==1.0.0"))} and not any(p.returncode for p in processes)
+
+
+@pytest.mark.parametrize("text", ["tianshou", "tianshou>=1", "tianshou==1.*", "", "tianshou==1.0.0==2", "-r x"])
+def test_rejects_what_is_not_a_release(text):
+    with pytest.raises(ValueError, match=r"name==version"):
+        Release(text)
+
+
+def test_reads_a_release():
+    assert parse_release("tianshou == 1.0.0") == ("tianshou", "1.0.0")
+
+
+def test_a_source_folder_stands_for_a_release(tmp_path, monkeypatch):
+    package = tmp_path / "pearl_source" / "pearlish"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("answer = 42")
+
+    def answer():
+        import pearlish
+
+        return pearlish.answer
+
+    assert Release("pearlish", path=package.parent).run(answer) == 42
+    monkeypatch.setenv("RLREPRO_PEARLISH", str(package.parent))
+    assert Release("pearlish").run(answer) == 42
+    with pytest.raises(ReleaseUnavailable, match="no package 'pearlish'"):
+        Release("pearlish", path=tmp_path)
+
+
+def test_a_timeline_says_why_a_release_has_no_value():
+    points = timeline("tianshou", ["0.4.11", "99.0", "1.0.0"], version, at_once=2)
+    assert [point.value for point in points] == [None, None, "1.0.0"]
+    assert "No module named 'gym'" in points[0].error and "no version 99.0" in points[1].error

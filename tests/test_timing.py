@@ -1,0 +1,32 @@
+import time
+
+import pytest
+
+from rlrepro.lab import compare
+
+
+def test_measures_the_ratio():
+    found = compare(lambda: time.sleep(0.006), lambda: time.sleep(0.002), repeats=5)
+    assert 2 < found.ratio < 4
+    assert found.low <= found.ratio <= found.high
+    assert len(found.a_seconds) == len(found.b_seconds) == 5
+
+
+def test_takes_turns_so_that_drift_hits_both():
+    calls = []
+    compare(lambda: calls.append("a"), lambda: calls.append("b"), repeats=4, min_seconds=0)
+    assert "".join(calls[-8:]) == "abbaabba"
+
+
+def test_a_machine_that_slows_down_does_not_change_the_ratio():
+    seconds = iter(range(1, 100))
+
+    def slower_and_slower():
+        time.sleep(next(seconds) / 4000)
+
+    assert 0.6 < compare(slower_and_slower, slower_and_slower, repeats=8, min_seconds=0).ratio < 1.6
+
+
+def test_rejects_no_repeats():
+    with pytest.raises(ValueError, match="at least 1"):
+        compare(int, int, repeats=0)
