@@ -10,7 +10,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test lint lab lock clean
+.PHONY: help reproduce full test lint lab picture lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,10 @@ lint: $(READY)  ## what can be said without running anything
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks
+
+picture: $(READY)  ## draw the README's picture anew from the reference records
+	@mkdir -p images
+	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.lab import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg', 'svg')"
 
 # CUDA libraries are left to torch's own metadata, so that the lock serves CPU and CUDA builds alike.
 lock:  ## write requirements.lock anew from pyproject.toml

@@ -29,7 +29,10 @@ def test_finds_by_name_and_setting(book):
         book.records.get("case.peak", rows=3)
 
 
-@pytest.mark.parametrize("name, value, unit", [("peak", 1, "furlongs"), ("Peak!", 1, "B"), ("peak", object(), "B")])
+@pytest.mark.parametrize(
+    "name, value, unit",
+    [("peak", 1, "furlongs"), ("Peak!", 1, "B"), ("peak", object(), "B"), ("peak", float("nan"), "B")],
+)
 def test_rejects_what_does_not_fit_the_schema(book, name, value, unit):
     with pytest.raises((ValidationError, ValueError)):
         book.add(name, value, unit)

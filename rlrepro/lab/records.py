@@ -26,7 +26,7 @@ class MissingRecord(LookupError):
 class Record(BaseModel):
     """One measured value with its unit, setting and machine."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
     name: str = Field(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+$")  # "case.measurement"

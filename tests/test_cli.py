@@ -1,0 +1,116 @@
+"""`rlrepro reproduce` on small notebooks of its own, run by real kernels."""
+
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from filelock import FileLock
+
+from rlrepro.lab import read_records
+
+PARAMETERS = """\
+profile = "smoke"  # how much
+device = "auto"  # where
+out = "."  # folder for the records
+rows = 3  # rows
+"""
+RECORD = (
+    "from pathlib import Path\nfrom rlrepro.lab import RecordBook\n"
+    'book = RecordBook(Path(out) / "NAME.jsonl", case="case", profile=profile, device=device, seed=0)\n'
+    'record = book.add("rows", rows, "rows")'
+)
+
+
+@pytest.fixture
+def notebooks(tmp_path):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+
+    def write(name, *cells):
+        first = nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+        rest = [nbformat.v4.new_code_cell(cell.replace("NAME", name)) for cell in (RECORD, *cells)]
+        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        nbformat.write(nbformat.v4.new_notebook(cells=[first, *rest], metadata=kernel), folder / f"{name}.ipynb")
+
+    write("01_good")
+    write("02_raises", "1 / 0")
+    write("03_dies", "import os; os._exit(1)")
+    return folder
+
+
+@pytest.fixture
+def reproduce(run_cli, notebooks):
+    return lambda *arguments: run_cli("reproduce", "--notebooks", notebooks, "--out", "out", *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments, valid",
+    [
+        (["99"], "01_good, 02_raises, 03_dies"),
+        (["--profile", "huge"], "'smoke', 'full'"),
+        (["--device", "gpu"], "'auto', 'cpu', 'cuda'"),
+        (["01", "-p", "row", "5"], "device, out, profile, rows"),
+    ],
+)
+def test_unknown_words_list_the_valid_ones(reproduce, tmp_path, arguments, valid):
+    done = reproduce(*arguments)
+    assert done.returncode == 2 and valid in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gpu_that_is_not_there_is_said_before_anything_runs(run_cli, notebooks):
+    hidden = "import torch; torch.cuda.is_available = lambda: False; from rlrepro.cli import main; main()"
+    command = [sys.executable, "-c", hidden, "reproduce", "--notebooks", str(notebooks), "--device", "cuda"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "no GPU here" in done.stderr and "'cpu' or 'auto'" in done.stderr
+
+
+def test_runs_a_notebook_and_moves_it_into_place(reproduce, tmp_path):
+    done = reproduce("01", "-p", "rows", "7", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert read_records(tmp_path / "out").get("case.rows").value == 7
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.*")) == [".lock", "01_good.ipynb", "01_good.jsonl"]
+    assert "01_good" in done.stderr and "cell/s" in done.stderr  # the progress
+    assert "LO1" in done.stdout  # the verdicts
+
+
+def test_a_notebook_that_raises_is_named_and_the_others_run(reproduce, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "02_raises.ipynb").write_text("of an earlier run")
+    done = reproduce("01", "02")
+    assert done.returncode == 1
+    assert "02_raises failed" in done.stderr and "cell 3: ZeroDivisionError: division by zero" in done.stderr
+    partial = out / "partial" / "02_raises" / "02_raises.ipynb"
+    assert str(partial) in done.stderr and "ZeroDivisionError" in partial.read_text()
+    assert (out / "02_raises.ipynb").read_text() == "of an earlier run"
+    assert (out / "01_good.ipynb").exists() and not (out / "02_raises.jsonl").exists()
+
+
+def test_a_kernel_that_dies_is_named_with_its_cell(reproduce, tmp_path):
+    done = reproduce("03")
+    assert done.returncode == 1
+    assert "03_dies failed" in done.stderr and "cell 3: DeadKernelError" in done.stderr
+    assert not (tmp_path / "out" / "03_dies.ipynb").exists()
+    assert json.loads((tmp_path / "out" / "partial" / "03_dies" / "03_dies.ipynb").read_text())["cells"]
+
+
+def test_a_second_run_into_the_same_folder_is_refused(reproduce, tmp_path):
+    (tmp_path / "out").mkdir()
+    with FileLock(tmp_path / "out" / ".lock"):
+        done = reproduce("01")
+    assert done.returncode == 1 and "another run is writing" in done.stderr and "--out" in done.stderr
+
+
+def test_fetch_installs_and_refuses(run_cli):
+    assert "tianshou-1.0.0" in run_cli("fetch", "tianshou==1.0.0").stdout
+    assert run_cli("fetch", "tianshou").returncode == 2
+    done = run_cli("fetch", "tianshou==99.0")
+    assert done.returncode == 1 and "no version 99.0" in done.stderr
+
+
+def test_verdicts_without_a_run_say_how_to_make_one(run_cli):
+    done = run_cli("verdicts")
+    assert done.returncode == 1 and "rlrepro reproduce" in done.stderr

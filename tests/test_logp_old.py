@@ -1,0 +1,112 @@
+"""The problem on the real releases. Each effect is also looked for where it must not be: in the cured code."""
+
+import numpy as np
+import pytest
+
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, measure
+from rlrepro.cases.tianshou_twins import TWINS, measure_twin
+from rlrepro.figures import growth_exponent
+from rlrepro.lab import Release
+
+ROWS = (1024, 2048, 4096, 8192)
+
+
+@pytest.fixture(scope="module")
+def releases():
+    found = {version: Release(f"tianshou=={version}") for version in (BUGGY, FIXED, NEWEST)}
+    yield found
+    for release in found.values():
+        release.close()
+
+
+@pytest.fixture(scope="module")
+def peaks(releases):
+    """Peak bytes of preprocessing by release and rows, max_batchsize=64, network nature."""
+    found = {}
+    for version, release in releases.items():
+        release.run(measure.prepare, max(ROWS))
+        found[version] = {rows: release.run(measure.peak, rows, 64)["peak_bytes"] for rows in ROWS}
+    return found
+
+
+def test_the_buggy_release_grows_with_the_rollout_and_the_fixed_ones_do_not(peaks):
+    exponent = {version: growth_exponent(found, found.values()) for version, found in peaks.items()}
+    assert 0.95 <= exponent[BUGGY] <= 1.05
+    assert exponent[FIXED] <= 0.02 and exponent[NEWEST] <= 0.02
+
+
+def test_the_fixed_release_needs_a_fiftieth_at_4096_rows(peaks):
+    assert peaks[BUGGY][4096] >= 50 * peaks[FIXED][4096]
+
+
+def test_a_measurement_is_the_same_when_repeated(releases, peaks):
+    assert releases[BUGGY].run(measure.peak, 1024, 64)["peak_bytes"] == peaks[BUGGY][1024]
+
+
+def test_max_batchsize_sets_the_peak_of_the_fixed_release_only(releases):
+    small, large = ({v: releases[v].run(measure.peak, 512, size)["peak_bytes"] for v in releases} for size in (16, 256))
+    assert small[BUGGY] == large[BUGGY]
+    assert large[FIXED] > 8 * small[FIXED] and large[NEWEST] > 8 * small[NEWEST]
+
+
+def test_a_card_that_stops_the_buggy_release_takes_the_fixed_one(releases):
+    dies, fits = (releases[version].run(measure.fits, 2048, 0.25, 64) for version in (BUGGY, FIXED))
+    assert not dies["fits"] and "256.0 MiB allowed" in dies["error"]
+    assert fits["fits"] and fits["error"] is None
+
+
+def test_the_search_finds_the_largest_rollout(releases):
+    largest = releases[BUGGY].run(measure.largest_rollout, 0.1, 200, 800, 50, 64)
+    assert releases[BUGGY].run(measure.fits, largest, 0.1, 64)["fits"]
+    assert not releases[BUGGY].run(measure.fits, largest + 50, 0.1, 64)["fits"]
+    assert releases[FIXED].run(measure.largest_rollout, 0.1, 200, 800, 50, 64) is None
+    with pytest.raises(ValueError, match="start lower"):
+        releases[BUGGY].run(measure.largest_rollout, 0.01, 200, 800, 50, 64)
+
+
+def test_results_are_equal_up_to_rounding(releases):
+    for size in (64, 7):
+        whole, chunked = (releases[version].run(measure.logp_old, 500, size, "float32") for version in (BUGGY, FIXED))
+        np.testing.assert_allclose(chunked, whole, rtol=1e-5)
+
+
+def test_the_articles_lines_raise_where_the_attribute_is_gone(releases):
+    assert "no attribute '_batch'" in releases[BUGGY].run(measure.run_snippet)
+    with Release("tianshou==0.5.1") as older:
+        assert older.run(measure.run_snippet) is None
+
+
+def test_chunks_have_up_to_twice_the_size_less_one(releases):
+    assert releases[FIXED].run(measure.chunk_sizes, 511, 256) == [511]
+    assert releases[FIXED].run(measure.chunk_sizes, 512, 256) == [256, 256]
+
+
+@pytest.mark.parametrize("actions", [1, 3])
+def test_flatten_breaks_the_ratio_of_a_plain_distribution_and_the_cure_does_not(releases, actions):
+    wrong = releases[NEWEST].run(measure.first_ratio, False, actions)
+    assert (wrong["off_by"] or 0) > 1 if actions == 1 else "must match" in wrong["error"]
+    for right in (
+        releases[BUGGY].run(measure.first_ratio, False, actions),
+        releases[NEWEST].run(measure.first_ratio, True, actions),
+        releases[NEWEST].run(measure.first_ratio, False, actions, cured=True),
+    ):
+        assert right["off_by"] == 0
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_twins_are_bounded_when_cured_and_give_the_same(releases, twin):
+    released, cured = (releases[NEWEST].run(measure_twin, twin, with_cure, 4096, 64) for with_cure in (False, True))
+    assert released["preprocess_peak_bytes"] >= 20 * cured["preprocess_peak_bytes"]
+    assert released["update_peak_bytes"] >= 9 * cured["update_peak_bytes"]
+    np.testing.assert_allclose(cured["rewards"], released["rewards"], atol=1e-6)
+    np.testing.assert_allclose(cured["weights"], released["weights"], atol=1e-6)
+    assert released["moved"] > 1e-3  # a comparison of weights that had not moved would say nothing
+
+
+def test_a_twin_that_is_released_is_not_bounded(releases):
+    """The bound above fails where the cure is taken away: memory then grows with the rollout."""
+    for twin in TWINS:
+        small, large = (
+            releases[NEWEST].run(measure_twin, twin, False, rows, 64)["preprocess_peak_bytes"] for rows in (512, 2048)
+        )
+        assert large > 3.5 * small

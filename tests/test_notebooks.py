@@ -1,0 +1,58 @@
+"""Every notebook, through papermill, as a reader runs it."""
+
+import json
+
+import nbformat
+import pytest
+
+from rlrepro.reproduce import find_notebooks, parameters_of
+from rlrepro.verdicts import all_claims
+
+NOTEBOOKS = find_notebooks()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_has_one_parameters_cell_of_at_most_eight_and_no_outputs(path):
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert sum("parameters" in cell.metadata.get("tags", []) for cell in cells) == 1
+    assert not any(cell.outputs or cell.execution_count for cell in cells)
+    parameters = parameters_of(path)
+    assert {"profile", "device", "seed", "out"} <= set(parameters) and len(parameters) <= 8
+    assert all(parameters.values())  # each says what it means
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One smoke run of all notebooks on the CPU; the folder it wrote to."""
+    import subprocess
+    import sys
+
+    out = tmp_path_factory.mktemp("run")
+    command = [sys.executable, "-m", "rlrepro", "reproduce", "--device", "cpu", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out
+
+
+def test_all_run(run):
+    assert {path.name for path in run.glob("*.ipynb")} == {path.name for path in NOTEBOOKS}
+    assert {path.stem for path in run.glob("*.jsonl")} == {path.stem for path in NOTEBOOKS}
+
+
+def test_no_output_is_an_error_or_an_empty_plot(run):
+    for path in run.glob("*.ipynb"):
+        outputs = [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
+        assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+
+
+def test_each_plot_call_shows_a_picture(run):
+    for path in run.glob("*.ipynb"):
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code" and cell.source.splitlines()[-1].startswith("plots.plot_"):
+                assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
+
+
+def test_every_claim_gets_a_verdict(run, run_cli):
+    rows = json.loads(run_cli("verdicts", run, "--json").stdout)
+    assert [row["id"] for row in rows] == [claim.id for claim in all_claims()]
+    assert not [row for row in rows if row["verdict"] == "not testable here"]

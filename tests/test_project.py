@@ -1,0 +1,71 @@
+"""What holds the project together: environments that agree, arrows that point one way, a quick import."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from .conftest import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_conda_installs_what_make_installs():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, _, pip = environment["dependencies"]
+    assert python == "python" + PROJECT["project"]["requires-python"]
+    assert pip["pip"] == ["-r requirements.lock", "--editable ."]
+    makefile = (ROOT / "Makefile").read_text()
+    assert "-r requirements.lock" in makefile and "--editable ." in makefile
+
+
+def test_the_lock_holds_each_dependency_in_its_range():
+    locked = {normal(name): version for name, version in LOCK.items()}
+    for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(locked[normal(requirement.name)]), text
+
+
+def test_each_dependency_says_what_it_is_for():
+    lines = re.findall(r'^  "[a-z].*$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(lines) == len(PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"])
+    assert all(re.search(r'",\s+# \S', line) for line in lines)
+
+
+def test_import_loads_nothing_heavy():
+    script = "import rlrepro, rlrepro.lab, rlrepro.fixes, sys; print({'torch', 'tianshou', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield "." * node.level + (node.module or "")
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize(
+    "room, forbidden",
+    [("fixes", r"rlrepro|\.\."), ("lab", r"rlrepro\.(?!lab)|tianshou|torchrl|stable_baselines3")],
+)
+def test_arrows_point_one_way(room, forbidden):
+    for path in (ROOT / "rlrepro" / room).glob("*.py"):
+        assert not [name for name in imports(path) if re.match(forbidden, name)], path
+
+
+def test_the_readmes_commands_are_in_the_makefile():
+    commands = set(re.findall(r"^make ([a-z]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"reproduce", "test"} <= commands <= targets

@@ -1,0 +1,105 @@
+"""Verdicts follow the records: each changes when the effect it rests on is taken away."""
+
+import json
+
+import pytest
+
+from rlrepro.cases.logp_old import BUGGY, CLAIMS, FIXED, NEWEST
+from rlrepro.lab import Records, read_records
+from rlrepro.verdicts import all_claims, verdict_markdown, verdict_rows
+
+from .conftest import ROOT
+
+REFERENCE = sorted(ROOT.glob("results/*-cores-*/02_logp_old_oom.jsonl"))[0]
+
+
+@pytest.fixture(scope="module")
+def records():
+    return read_records(REFERENCE)
+
+
+def judge(claim_id, records):
+    (claim,) = (claim for claim in CLAIMS if claim.id == claim_id)
+    return claim.verdict(records).outcome
+
+
+def changed(records, name, value, **setting):
+    """The records with another value in those of that name and setting; `value` may be computed from the record."""
+    chosen = records.where(name, **setting)
+    assert chosen
+    return Records(
+        record.model_copy(update={"value": value(record) if callable(value) else value, "spread": (1.2, 1.4)})
+        if record in chosen
+        else record
+        for record in records
+    )
+
+
+def as_if(records, release):
+    """What the records would be had `release` been measured in the place of each release."""
+    found = []
+    for record in records:
+        if record.setting.get("release") in (BUGGY, FIXED, NEWEST):
+            others = {**record.setting, "release": release}
+            twin = [each for each in records if each.name == record.name and each.setting == others]
+            record = record.model_copy(update={"value": twin[0].value}) if twin else record
+        found.append(record)
+    return Records(found)
+
+
+WITHOUT_THE_EFFECT = {
+    "LO1": lambda records: as_if(records, FIXED),
+    "LO2": lambda records: as_if(records, BUGGY),
+    "LO3": lambda records: as_if(records, FIXED),
+    "LO4": lambda records: changed(changed(records, "logp_old.difference", 0.0), "logp_old.training_difference", 0.0),
+    "LO5": lambda records: changed(records, "logp_old.time_ratio", 1.3),
+    "LO6": lambda records: changed(records, "logp_old.snippet_error", None),
+    "LO7": lambda records: changed(
+        changed(records, "logp_old.chunks", [256, 255]), "logp_old.first_ratio_error", 0.0, independent=False
+    ),
+    "LO8": lambda records: changed(records, "logp_old.twin_peak", 1000, cured=False),
+}
+EXPECTED = {
+    "LO1": ("supported", "refuted"),
+    "LO2": ("supported", "refuted"),
+    "LO3": ("partly", "supported"),
+    "LO4": ("partly", "supported"),
+    "LO5": ("refuted", "supported"),
+    "LO6": ("refuted", "supported"),
+    "LO7": ("partly", "supported"),
+    "LO8": ("refuted", "partly"),
+}
+
+
+@pytest.mark.parametrize("claim_id", EXPECTED)
+def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
+    with_effect, without = EXPECTED[claim_id]
+    assert judge(claim_id, records) == with_effect
+    assert judge(claim_id, WITHOUT_THE_EFFECT[claim_id](records)) == without
+
+
+def test_a_difference_beyond_rounding_refutes(records):
+    assert judge("LO4", changed(records, "logp_old.difference", 0.1)) == "refuted"
+
+
+def test_every_claim_is_tested_here():
+    assert {claim.id for claim in all_claims()} == set(EXPECTED)
+
+
+def test_without_records_nothing_is_claimed():
+    rows = verdict_rows(Records())
+    assert {row["verdict"] for row in rows} == {"not testable here"} and len(rows) == len(all_claims())
+    assert all("no record of" in row["why"] and row["chapter"] in row["why"] for row in rows)
+
+
+def test_the_table_has_a_row_for_each_claim(records):
+    text = verdict_markdown(verdict_rows(records))
+    assert len(text.splitlines()) == 2 + len(all_claims())
+    assert all(line.count(" | ") == 4 for line in text.splitlines()[2:])
+
+
+def test_verdicts_are_printed_for_people_and_programs(run_cli):
+    table = run_cli("verdicts", REFERENCE.parent)
+    assert table.returncode == 0 and "LO8" in table.stdout
+    rows = json.loads(run_cli("verdicts", REFERENCE.parent, "--json").stdout)
+    assert {"id", "verdict", "figure", "machine"} <= set(rows[0]) and len(rows) >= len(all_claims())
