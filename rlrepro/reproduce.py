@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import nbformat
 import papermill
 from filelock import FileLock, Timeout
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -118,9 +119,8 @@ def _run(notebook: Path, out: Path, given) -> Run:
 
 
 def _last_cell(partial: Path) -> str:
-    """Where a notebook stood when its kernel ended without an answer."""
-    import nbformat
-
-    cells = nbformat.read(partial, as_version=4).cells
-    running = [i for i, cell in enumerate(cells) if cell.metadata.get("papermill", {}).get("status") == "running"]
-    return f"cell {running[0]}" if running else "at its start"
+    """The cell that the kernel never answered; papermill itself marks it as completed."""
+    cells = enumerate(nbformat.read(partial, as_version=4).cells)
+    code = [(i, cell.metadata.get("execution", {})) for i, cell in cells if cell.cell_type == "code"]
+    unanswered = [i for i, execution in code if "shell.execute_reply" not in execution]
+    return f"cell {unanswered[0]}" if unanswered else "its end"

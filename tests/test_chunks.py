@@ -65,8 +65,10 @@ def test_memory_is_bounded_with_and_without_gradients():
             return peak_memory(run, device="cpu").peak_bytes
 
     for train in (True, False):
-        assert peak(16_384, train, size=64) < 2 * peak(4096, train, size=64)
         assert peak(16_384, train) > 20 * peak(16_384, train, size=64)
+    results = 4 * 3 * (16_384 - 4096)  # what must grow without gradients: the results, held twice while joined
+    assert peak(16_384, False, size=64) - peak(4096, False, size=64) <= 2 * results
+    assert peak(16_384, True) - peak(4096, True) > 20 * (peak(16_384, True, size=64) - peak(4096, True, size=64))
     assert peak(16_384, True, size=64, checkpoint=False) > 10 * peak(16_384, True, size=64)
 
 
