@@ -16,8 +16,8 @@ def in_chunks(fn: Callable, *inputs, size: int, checkpoint: bool = True):
 
     Where gradients are recorded, each chunk is checkpointed (torch.utils.checkpoint, after arXiv:1604.06174): its
     activations are dropped and computed again in the backward pass, so that memory stays bounded there too, for one
-    more forward pass and some 5 KB a chunk for the state of the random generator. Until then `fn`'s weights and inputs must stay as they are. `checkpoint=False` keeps the
-    activations.
+    more forward pass and some 5 KB a chunk for the state of the random generator. Until then `fn`'s weights and inputs
+    must stay as they are. `checkpoint=False` keeps the activations.
 
     Raises ValueError for a size below 1, for inputs of unequal length and for a result of another number of rows.
     """
