@@ -6,6 +6,7 @@ PYTHON  ?= python3
 PROFILE ?= smoke
 DEVICE  ?= auto
 ONLY    ?=
+LAB_ARGS ?=
 VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
@@ -39,7 +40,7 @@ lint: $(READY)  ## what can be said without running anything
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
-	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=notebooks
+	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)
 
 picture: $(READY)  ## draw the README's picture anew from the reference records
 	@mkdir -p images

@@ -29,24 +29,26 @@ def reproduce(only, profile, device, out, parameters, notebooks):
     from rlrepro.lab import NoGPUError, resolve_device
 
     given = {"profile": profile, **{name: _literal(value) for name, value in parameters}}
+    if own := {name for name, _ in parameters} & {"profile", "device", "out"}:
+        raise click.UsageError(f"{', '.join(sorted(own))}: use the option of that name in the place of -p")
     try:
         given["device"] = str(resolve_device(device))
         chosen = runner.find_notebooks(only, notebooks or runner.NOTEBOOKS)
         runner.check_parameters(chosen, given)
     except (ValueError, NoGPUError) as error:
         raise click.UsageError(str(error)) from None
-    failed = 0
+    runs = []
     try:
         for run in runner.run_notebooks(chosen, out, given):
-            if run.error:
-                failed += 1
-                click.secho(f"{run.name} failed after {run.seconds:.0f} s at {run.error}", fg="red", err=True)
-                click.echo(f"  as far as it came: {run.path}", err=True)
-            else:
-                click.echo(f"{run.name} ran in {run.seconds:.0f} s: {run.path}")
+            click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
+            runs.append(run)
     except runner.Busy as error:
         raise click.ClickException(str(error)) from None
-    _print_verdicts(out, as_json=False)
+    _print_verdicts(out, as_json=False, chapters={run.name for run in runs if not run.error})
+    failed = [run for run in runs if run.error]
+    for run in failed:
+        click.secho(f"{run.name} failed at {run.error}", fg="red", err=True)
+        click.echo(f"  as far as it came: {run.path}", err=True)
     sys.exit(1 if failed else 0)
 
 
@@ -83,17 +85,25 @@ def _literal(text: str):
         return text
 
 
-def _print_verdicts(folder: Path, as_json: bool) -> None:
+def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = None) -> None:
+    """The verdicts of the claims of these chapters; of all where none are named."""
     from rich.console import Console
 
     from rlrepro.lab import read_records
-    from rlrepro.verdicts import verdict_rows, verdict_table
+    from rlrepro.verdicts import all_claims, verdict_rows, verdict_table
 
+    claims = [claim for claim in all_claims() if chapters is None or claim.chapter in chapters]
+    if not claims:
+        return
     try:
-        rows = verdict_rows(read_records(folder))
+        records = read_records(folder)
     except FileNotFoundError as error:
         raise click.ClickException(str(error)) from None
+    rows = verdict_rows(records, claims)
     if as_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
-    else:
-        Console().print(verdict_table(rows))
+        return
+    machines, profiles = ({row["machine"] for row in rows}, {record.profile for record in records})
+    title = f"{', '.join(sorted(machines))}, profile {', '.join(sorted(profiles)) or 'none'}"
+    Console().print(verdict_table(rows, title))
+    click.echo("How to read a verdict: README.md. The notebooks and records they come from: " + str(folder))

@@ -9,11 +9,11 @@ import numpy as np
 from matplotlib import figure as mpl_figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from rlrepro.lab.records import Record
+from rlrepro.lab.records import MissingRecord, Record
 from rlrepro.lab.units import format_value
 
 # Okabe and Ito's palette, told apart by colour-blind readers.
-BUGGY, UPSTREAM, OURS, FLOOR, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#999999", "#555555"
+BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
 STYLE = {
     "savefig.dpi": 110,
@@ -82,5 +82,11 @@ def caption(figure, record: Record, what: str = "") -> None:
 
 
 def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
-    """k of the least-squares fit value = c * size**k on logarithms: 0 is constant, 1 linear."""
-    return float(np.polyfit(np.log(list(sizes)), np.log(list(values)), 1)[0])
+    """k of the least-squares fit value = c * size**k on logarithms: 0 is constant, 1 linear.
+
+    Raises MissingRecord where there are not two sizes to fit.
+    """
+    sizes = list(sizes)
+    if len(set(sizes)) < 2:
+        raise MissingRecord(f"growth needs measurements at two sizes or more, found {sizes}")
+    return float(np.polyfit(np.log(sizes), np.log(list(values)), 1)[0])

@@ -113,6 +113,8 @@ def _run(notebook: Path, out: Path, given) -> Run:
     if error:
         return Run(notebook.stem, target, seconds, error)
     for path in partial.iterdir():
+        if (out / path.name).is_dir():
+            shutil.rmtree(out / path.name)
         path.replace(out / path.name)
     partial.rmdir()
     return Run(notebook.stem, out / notebook.name, seconds)

@@ -19,11 +19,15 @@ def all_claims() -> list[Claim]:
 
 def verdict_rows(records: Records, claims: list[Claim] | None = None) -> list[dict[str, str]]:
     """One row a claim: id, claim, verdict, figure, why, machine, chapter. A claim is judged for each machine and
-    device that the records come from."""
+    device whose records can tell."""
+    by_place = {}
+    for record in records:
+        by_place.setdefault(_place(record), Records()).append(record)
     rows = []
     for claim in all_claims() if claims is None else claims:
-        for place in sorted({_place(record) for record in records}) or ["no records"]:
-            verdict = claim.verdict(Records(record for record in records if _place(record) == place))
+        verdicts = {place: claim.verdict(found) for place, found in sorted(by_place.items())}
+        tested = {place: verdict for place, verdict in verdicts.items() if verdict.outcome != "not testable here"}
+        for place, verdict in (tested or verdicts or {"no records": claim.verdict(Records())}).items():
             rows.append(
                 {
                     "id": claim.id,
@@ -42,16 +46,20 @@ def _place(record) -> str:
     return f"{record.machine.name} ({record.device})"
 
 
-def verdict_table(rows: list[dict[str, str]]):
-    """The rows as a table of `rich`, for a terminal or a notebook."""
+def verdict_table(rows: list[dict[str, str]], title: str = ""):
+    """The rows as a table of `rich`, for a terminal however narrow."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=" / ".join(sorted({row["machine"] for row in rows})), title_justify="left", show_lines=True)
-    for column, width in {"id": 4, "claim": 30, "verdict": 10, "figure": 24, "why": 40}.items():
-        table.add_column(column, min_width=width if column in ("id", "verdict") else None, ratio=width)
+    table = Table(title=title, title_justify="left", show_lines=True)
+    table.add_column("claim", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("what it says, what was measured, and why", overflow="fold")
     for row in rows:
-        color = COLORS[row["verdict"]]
-        table.add_row(row["id"], row["claim"], f"[{color}]{row['verdict']}[/]", row["figure"], row["why"])
+        text = Text.assemble((row["claim"], "bold"), "\n", row["figure"], "\n", (row["why"], "italic"))
+        if len({each["machine"] for each in rows}) > 1:
+            text.append(f"\non {row['machine']}", "dim")
+        table.add_row(row["id"], Text(row["verdict"], COLORS[row["verdict"]]), text)
     return table
 
 

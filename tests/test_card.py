@@ -140,6 +140,41 @@ def test_agrees_with_the_profiler_on_a_forward_pass(name, rows, share):
     assert share * measured <= counted <= measured
 
 
+def test_growth_of_a_given_tensor_is_refused_before_it_happens():
+    with card(10):
+        values, out = block(1), torch.empty(0, dtype=torch.uint8)
+        with pytest.raises(torch.OutOfMemoryError, match="resize_"):
+            values.resize_(64 * MIB)
+        assert values.untyped_storage().nbytes() == MIB
+        with pytest.raises(torch.OutOfMemoryError, match="add"):
+            torch.add(torch.ones(2 * MIB), 1, out=out.float())
+        assert out.numel() == 0
+
+
+def test_sparse_tensors_count_by_their_parts():
+    with card(10), pytest.raises(torch.OutOfMemoryError):
+        kept = [torch.ones(MIB // 4).to_sparse() for _ in range(20)]  # 3 MiB each
+        assert kept
+
+
+def test_tensors_elsewhere_are_not_on_this_card():
+    with card(1):
+        torch.empty(2**40, device="meta")
+        with torch.device("meta"):
+            nn.Linear(10_000, 10_000)
+
+
+def test_a_card_is_entered_once_at_a_time_and_can_be_used_again():
+    tested = card(5)
+    assert tested.live_bytes == tested.peak_bytes == 0
+    with tested, pytest.raises(RuntimeError, match="entered already"), tested:
+        pass
+    block(6)  # no card is left behind
+    with tested:
+        kept = block(4)
+        assert tested.live_bytes == kept.nbytes
+
+
 def test_rejects_a_size_that_is_not_positive():
     for size in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="positive"):

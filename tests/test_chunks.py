@@ -93,5 +93,11 @@ def test_rejects_unequal_inputs_and_results_that_are_not_one_row_a_row():
         in_chunks(torch.add, torch.zeros(4), torch.zeros(5), size=2)
     with pytest.raises(ValueError, match=r"for 3 rows it returned a tensor of shape \(\)"):
         in_chunks(torch.sum, torch.zeros(6), size=3)
+    with pytest.raises(TypeError, match="found dict"):
+        in_chunks(WIDE, {"obs": torch.zeros(4)}, size=2)
+    with pytest.raises(TypeError, match="of no dimension"):
+        in_chunks(WIDE, torch.zeros(()), size=2)
+    with pytest.raises(TypeError, match="tuple of tensors, found dict"):
+        in_chunks(lambda part: {"a": part}, torch.zeros(4), size=2)
     with pytest.raises(ValueError, match="at least one input"):
         in_chunks(torch.sum, size=3)

@@ -35,7 +35,8 @@ def notebooks(tmp_path):
         nbformat.write(nbformat.v4.new_notebook(cells=[first, *rest], metadata=kernel), folder / f"{name}.ipynb")
 
     write("01_good")
-    write("02_raises", "1 / 0")
+    write("02_logp_old_oom")
+    write("04_raises", "1 / 0")
     write("03_dies", "import os; os._exit(1)")
     return folder
 
@@ -48,10 +49,11 @@ def reproduce(run_cli, notebooks):
 @pytest.mark.parametrize(
     "arguments, valid",
     [
-        (["99"], "01_good, 02_raises, 03_dies"),
+        (["99"], "01_good, 02_logp_old_oom, 03_dies, 04_raises"),
         (["--profile", "huge"], "'smoke', 'full'"),
         (["--device", "gpu"], "'auto', 'cpu', 'cuda'"),
         (["01", "-p", "row", "5"], "device, out, profile, rows"),
+        (["01", "-p", "profile", "huge"], "use the option"),
     ],
 )
 def test_unknown_words_list_the_valid_ones(reproduce, tmp_path, arguments, valid):
@@ -73,20 +75,32 @@ def test_runs_a_notebook_and_moves_it_into_place(reproduce, tmp_path):
     assert read_records(tmp_path / "out").get("case.rows").value == 7
     assert sorted(path.name for path in (tmp_path / "out").glob("*.*")) == [".lock", "01_good.ipynb", "01_good.jsonl"]
     assert "01_good" in done.stderr and "cell/s" in done.stderr  # the progress
-    assert "LO1" in done.stdout  # the verdicts
+
+
+def test_ends_with_the_verdicts_of_the_chapters_that_ran(reproduce, tmp_path):
+    assert "LO1" in reproduce("02").stdout
+    assert "LO1" not in reproduce("01").stdout  # though records of chapter 2 are there
+
+
+def test_a_folder_that_a_notebook_makes_is_replaced_too(reproduce, notebooks, tmp_path):
+    folder = nbformat.read(notebooks / "01_good.ipynb", as_version=4)
+    folder.cells.append(nbformat.v4.new_code_cell("(Path(out) / 'figures').mkdir(); (Path(out) / 'figures/a').touch()"))
+    nbformat.write(folder, notebooks / "01_good.ipynb")
+    assert [reproduce("01").returncode for _ in range(2)] == [0, 0]
+    assert (tmp_path / "out" / "figures" / "a").exists()
 
 
 def test_a_notebook_that_raises_is_named_and_the_others_run(reproduce, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    (out / "02_raises.ipynb").write_text("of an earlier run")
-    done = reproduce("01", "02")
+    (out / "04_raises.ipynb").write_text("of an earlier run")
+    done = reproduce("01", "04")
     assert done.returncode == 1
-    assert "02_raises failed" in done.stderr and "cell 3: ZeroDivisionError: division by zero" in done.stderr
-    partial = out / "partial" / "02_raises" / "02_raises.ipynb"
+    assert "04_raises failed" in done.stderr and "cell 3: ZeroDivisionError: division by zero" in done.stderr
+    partial = out / "partial" / "04_raises" / "04_raises.ipynb"
     assert str(partial) in done.stderr and "ZeroDivisionError" in partial.read_text()
-    assert (out / "02_raises.ipynb").read_text() == "of an earlier run"
-    assert (out / "01_good.ipynb").exists() and not (out / "02_raises.jsonl").exists()
+    assert (out / "04_raises.ipynb").read_text() == "of an earlier run"
+    assert (out / "01_good.ipynb").exists() and not (out / "04_raises.jsonl").exists()
 
 
 def test_a_kernel_that_dies_is_named_with_its_cell(reproduce, tmp_path):

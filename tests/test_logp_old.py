@@ -83,14 +83,85 @@ def test_chunks_have_up_to_twice_the_size_less_one(releases):
 
 @pytest.mark.parametrize("actions", [1, 3])
 def test_flatten_breaks_the_ratio_of_a_plain_distribution_and_the_cure_does_not(releases, actions):
-    wrong = releases[NEWEST].run(measure.first_ratio, False, actions)
+    wrong = releases[NEWEST].run(measure.first_ratio, "plain normal", actions)
     assert (wrong["off_by"] or 0) > 1 if actions == 1 else "must match" in wrong["error"]
     for right in (
-        releases[BUGGY].run(measure.first_ratio, False, actions),
-        releases[NEWEST].run(measure.first_ratio, True, actions),
-        releases[NEWEST].run(measure.first_ratio, False, actions, cured=True),
+        releases[BUGGY].run(measure.first_ratio, "plain normal", actions),
+        releases[NEWEST].run(measure.first_ratio, "independent", actions),
+        releases[NEWEST].run(measure.first_ratio, "categorical"),
+        releases[NEWEST].run(measure.first_ratio, "plain normal", actions, cured=True),
     ):
         assert right["off_by"] == 0
+
+
+@pytest.mark.parametrize("version", ["0.5.1", BUGGY])
+def test_who_cannot_upgrade_has_a_cure(version):
+    with Release(f"tianshou=={version}") as release:
+        dies, fits = (release.run(measure.fits, 1024, 0.15, 64, cured=cured) for cured in (False, True))
+    assert not dies["fits"] and any("process_fn" in line or "log_prob" in line for line in dies["trace"])
+    assert fits["fits"]
+
+
+def rows_seen(cured):
+    """The most rows that each network of PPO and GAIL sees in preprocessing 127 rows with max_batchsize=64, and the
+    results, with advantages that are computed again."""
+    from rlrepro.cases.tianshou_ppo import preprocess
+    from rlrepro.cases.tianshou_twins import gail
+    from rlrepro.cases.tianshou_vectors import vector_ppo, vector_rollout
+    from rlrepro.fixes import ChunkedPPO
+
+    algorithms = {
+        "PPO": (vector_ppo("plain normal", 3, 64, cls=ChunkedPPO if cured else None, recompute_advantage=True), 3),
+        "GAIL": (gail(cured, 127, 64, seed=0, device="cpu"), 8),
+    }
+    found = {}
+    for name, (algorithm, actions) in algorithms.items():
+        sizes = []
+        for network in (algorithm.critic, algorithm.policy.actor, getattr(algorithm, "disc_net", algorithm.critic)):
+            network.register_forward_pre_hook(lambda _, inputs, sizes=sizes: sizes.append(len(inputs[0])))
+        batch = preprocess(algorithm, *vector_rollout(127, actions))
+        found[name] = {"most": max(sizes), "returns": batch.returns.numpy(), "logp_shape": tuple(batch.logp_old.shape)}
+        algorithm._update_with_batch(batch, 64, 2) if cured else None  # the second round computes advantages again
+    return found
+
+
+def test_cured_algorithms_keep_to_max_batchsize_and_to_the_results(releases):
+    released, cured = (releases[NEWEST].run(rows_seen, with_cure) for with_cure in (False, True))
+    for name in ("PPO", "GAIL"):
+        assert released[name]["most"] == 127 and cured[name]["most"] == 64
+        np.testing.assert_allclose(cured[name]["returns"], released[name]["returns"], atol=1e-6)
+    assert cured["PPO"]["logp_shape"] == (127, 3) and cured["GAIL"]["logp_shape"] == (127,)
+
+
+def curiosity_in_eval_mode():
+    """Preprocess in eval mode and update in training mode, as tianshou does, with dropout in the feature network."""
+    from tianshou.utils.torch_utils import policy_within_training_step
+    from torch import nn
+
+    from rlrepro.cases.tianshou_twins import icm
+    from rlrepro.cases.tianshou_vectors import vector_rollout
+
+    algorithm = icm(True, 128, 32, seed=0, device="cpu")
+    algorithm.model.feature_net.insert(1, nn.Dropout(0.5))
+    algorithm.eval()
+    with policy_within_training_step(algorithm.policy):
+        return float(algorithm.update(vector_rollout(128)[1], batch_size=32, repeat=1).icm_loss)
+
+
+def test_curiosity_can_be_preprocessed_in_eval_mode(releases):
+    assert releases[NEWEST].run(curiosity_in_eval_mode) > 0
+
+
+def test_a_cure_for_another_release_says_which_it_is_for(releases):
+    def take(name):
+        import rlrepro.fixes
+
+        return getattr(rlrepro.fixes, name)
+
+    with pytest.raises(ImportError, match=r"2\.x.*ChunkedPPOPolicy"):
+        releases[BUGGY].run(take, "ChunkedPPO")
+    with pytest.raises(ImportError, match=r"before 2\.0"):
+        releases[NEWEST].run(take, "ChunkedPPOPolicy")
 
 
 @pytest.mark.parametrize("twin", TWINS)

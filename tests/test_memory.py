@@ -71,6 +71,12 @@ def test_passes_on_what_the_function_raises():
         peak_memory(lambda: 1 / 0, device="cpu")
 
 
+def test_refuses_to_measure_within_a_measurement():
+    with pytest.raises(RuntimeError, match="measure in turn"):
+        peak_memory(lambda: peak_memory(lambda: None, device="cpu"), device="cpu")
+    assert peak_memory(lambda: blocks(1), device="cpu").peak_bytes == MIB
+
+
 def test_rejects_an_unknown_device():
     with pytest.raises(ValueError, match="'auto', 'cpu', 'cuda'"):
         peak_memory(lambda: None, device="gpu")

@@ -51,17 +51,26 @@ def test_import_loads_nothing_heavy():
 def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
+            base = "." * node.level + (node.module or "")
+            yield from (f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
 
 
 @pytest.mark.parametrize(
     "room, forbidden",
-    [("fixes", r"rlrepro|\.\."), ("lab", r"rlrepro\.(?!lab)|tianshou|torchrl|stable_baselines3")],
+    [
+        ("fixes/*.py", r"rlrepro|\.\."),
+        ("lab/*.py", r"rlrepro(?!\.lab)|\.\.|tianshou|torchrl|stable_baselines3"),
+        ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
+        ("claims.py", r"rlrepro\.(?!lab\.records)"),
+        ("figures.py", r"rlrepro\.(?!lab)"),
+    ],
 )
 def test_arrows_point_one_way(room, forbidden):
-    for path in (ROOT / "rlrepro" / room).glob("*.py"):
+    paths = list((ROOT / "rlrepro").glob(room))
+    assert paths
+    for path in paths:
         assert not [name for name in imports(path) if re.match(forbidden, name)], path
 
 

@@ -112,6 +112,67 @@ def test_a_process_that_dies_is_named_and_the_next_call_works(old, die, how):
     assert old.run(version) == "1.0.0"
 
 
+def test_threads_take_turns(old):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def slow(number):
+        import time
+
+        time.sleep(0.02)
+        return number
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda number: old.run(slow, number), range(8))) == list(range(8))
+
+
+def test_a_function_that_closes_its_output_still_answers(old):
+    def silent():
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        time.sleep(0.5)
+        return 1
+
+    assert old.run(silent) == 1
+    old.close()
+
+
+def test_a_death_is_noticed_though_a_process_it_started_lives_on(old):
+    with pytest.raises(ReleaseDied, match="exit code 3"):
+        old.run(lambda: (os.system("sleep 20 &"), os._exit(3)))
+
+
+def test_an_overlay_that_is_damaged_is_not_passed_over(empty_cache):
+    folder = overlay_folder("tianshou==1.0.0")
+    folder.mkdir(parents=True)
+    with pytest.raises(ReleaseUnavailable, match="damaged"):
+        Release("tianshou==1.0.0").run(version)
+
+
+def test_a_folder_that_no_import_path_can_hold_is_refused(tmp_path):
+    package = tmp_path / "a:b" / "tianshou"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    with pytest.raises(ReleaseUnavailable, match="':'"):
+        Release("tianshou", path=package.parent).run(version)
+
+
+def test_one_spelling_of_a_release(old):
+    assert Release("Tianshou == 1.0.0").requirement == "tianshou==1.0.0"
+    assert parse_release("Stable_Baselines3==2.9.2") == ("stable-baselines3", "2.9.2")
+
+
+def test_variables_reach_the_process():
+    with Release("tianshou==1.0.0", environment={"RLREPRO_TEST": "here"}) as release:
+        assert release.run(os.getenv, "RLREPRO_TEST") == "here"
+
+
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch):
+    monkeypatch.setenv("RLREPRO_CACHE", "/proc/nowhere")
+    with pytest.raises(ReleaseUnavailable, match="RLREPRO_CACHE"):
+        install("tianshou==1.0.0")
+
+
 def test_an_interrupt_ends_the_child_and_the_next_call_works(old):
     pid = old.run(os.getpid)
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -187,7 +248,9 @@ def test_two_at_once_install_one(empty_cache):
     assert folders == {str(overlay_folder("tianshou==1.0.0"))} and not any(p.returncode for p in processes)
 
 
-@pytest.mark.parametrize("text", ["tianshou", "tianshou>=1", "tianshou==1.*", "", "tianshou==1.0.0==2", "-r x"])
+@pytest.mark.parametrize(
+    "text", ["tianshou", "tianshou>=1", "tianshou==1.*", "", "tianshou==1.0.0==2", "-r x", "tianshou[a]==1.0"]
+)
 def test_rejects_what_is_not_a_release(text):
     with pytest.raises(ValueError, match=r"name==version"):
         Release(text)
@@ -212,6 +275,11 @@ def test_a_source_folder_stands_for_a_release(tmp_path, monkeypatch):
     assert Release("pearlish").run(answer) == 42
     with pytest.raises(ReleaseUnavailable, match="no package 'pearlish'"):
         Release("pearlish", path=tmp_path)
+
+
+def test_a_timeline_uses_what_runs_already(old):
+    (point,) = timeline("tianshou", ["1.0.0"], os.getpid, running=[old])
+    assert point.value == old.run(os.getpid)
 
 
 def test_a_timeline_says_why_a_release_has_no_value():

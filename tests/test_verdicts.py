@@ -55,7 +55,7 @@ WITHOUT_THE_EFFECT = {
     "LO5": lambda records: changed(records, "logp_old.time_ratio", 1.3),
     "LO6": lambda records: changed(records, "logp_old.snippet_error", None),
     "LO7": lambda records: changed(
-        changed(records, "logp_old.chunks", [256, 255]), "logp_old.first_ratio_error", 0.0, independent=False
+        changed(records, "logp_old.chunks", [256, 255]), "logp_old.first_ratio_error", 0.0, distribution="plain normal"
     ),
     "LO8": lambda records: changed(records, "logp_old.twin_peak", 1000, cured=False),
 }
@@ -84,6 +84,23 @@ def test_a_difference_beyond_rounding_refutes(records):
 
 def test_every_claim_is_tested_here():
     assert {claim.id for claim in all_claims()} == set(EXPECTED)
+
+
+def test_one_size_is_no_growth(records):
+    one = Records(record for record in records if record.setting.get("rows") in (1024, None))
+    assert judge("LO1", one) == "not testable here"
+
+
+def test_a_ratio_without_its_spread_is_no_verdict(records):
+    bare = Records(record.model_copy(update={"spread": None}) for record in records)
+    assert judge("LO5", bare) == "not testable here"
+
+
+def test_each_machine_and_device_is_judged_by_its_own_records(records):
+    other = changed(records, "logp_old.snippet_error", None)
+    there = [record.model_copy(update={"device": "cuda"}) for record in other]
+    rows = [row for row in verdict_rows(Records([*records, *there])) if row["id"] == "LO6"]
+    assert [row["verdict"] for row in rows] == ["refuted", "supported"] and rows[1]["machine"].endswith("(cuda)")
 
 
 def test_without_records_nothing_is_claimed():

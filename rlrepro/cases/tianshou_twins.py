@@ -11,8 +11,8 @@ from rlrepro.cases.tianshou_vectors import (
     DiscreteActor,
     GaussianActor,
     VectorCritic,
-    gaussian_ppo,
     mlp,
+    vector_ppo,
     vector_rollout,
 )
 from rlrepro.lab import peak_memory
@@ -37,13 +37,13 @@ def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
             return self.gaussian(obs, state)
 
     torch.manual_seed(seed)
-    return gaussian_ppo(
-        independent=True,
+    return vector_ppo(
+        "independent",
         actions=CONTINUOUS,
         max_batchsize=max_batchsize,
         seed=seed,
         device=device,
-        actor=Actor().to(device),
+        actor=Actor(),
         cls=ChunkedGAIL if cured else GAIL,
         expert_buffer=vector_rollout(rows, CONTINUOUS, seed=seed + 1)[1],
         disc_net=mlp(FEATURES + CONTINUOUS, 1).to(device),

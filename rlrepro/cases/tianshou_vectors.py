@@ -7,7 +7,7 @@ from gymnasium import spaces
 from torch import nn
 from torch.distributions import Independent, Normal
 
-from rlrepro.cases.tianshou_ppo import EPISODE, ppo
+from rlrepro.cases.tianshou_ppo import ACTIONS, EPISODE, categorical, ppo
 
 FEATURES, HIDDEN = 64, 128
 STEPS = 512  # environment steps between updates
@@ -62,20 +62,27 @@ def independent_normal(*parameters):
     return Independent(plain_normal(*parameters), 1)
 
 
-def gaussian_ppo(independent: bool, actions: int, max_batchsize: int, seed: int = 0, device: str = "cpu", **options):
-    """PPO for `actions` continuous actions; `options` as of `tianshou_ppo.ppo`."""
+DISTRIBUTIONS = {"categorical": categorical, "independent": independent_normal, "plain normal": plain_normal}
+
+
+def vector_ppo(distribution: str, actions: int, max_batchsize: int, seed: int = 0, device: str = "cpu", **options):
+    """PPO for `actions` continuous actions, or for a choice of one; `options` as of `tianshou_ppo.ppo`."""
     torch.manual_seed(seed)
+    discrete = distribution == "categorical"
+    actor = options.pop("actor", None) or (
+        DiscreteActor(FEATURES, ACTIONS) if discrete else GaussianActor(FEATURES, actions)
+    )
     return ppo(
-        options.pop("actor", None) or GaussianActor(FEATURES, actions).to(device),
+        actor.to(device),
         VectorCritic(FEATURES).to(device),
-        dist_fn=independent_normal if independent else plain_normal,
-        action_space=spaces.Box(-1, 1, (actions,)),
+        dist_fn=DISTRIBUTIONS[distribution],
+        action_space=spaces.Discrete(ACTIONS) if discrete else spaces.Box(-1, 1, (actions,)),
         max_batchsize=max_batchsize,
         **options,
     )
 
 
-def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed: int = 0):
+def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS, seed: int = 0):
     """(batch, buffer, indices) of random transitions of (64,) observations in a real ReplayBuffer; `actions`
     continuous actions, or one of `choices`."""
     from tianshou.data import Batch, ReplayBuffer
@@ -100,7 +107,8 @@ def vector_rollout(rows: int, actions: int | None = None, choices: int = 6, seed
 
 def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0) -> dict:
     """A seeded PPO training on CartPole-v1 with tianshou 1.0.0, `cls` in the place of PPOPolicy: {"weights": all of
-    them at its end, as one array; "returns": of each episode}. Gradient steps take 64 rows whatever max_batchsize is.
+    them at its end, as one array; "moved": the furthest that one went; "returns": of each episode}. Gradient steps
+    take 64 rows whatever max_batchsize is.
     """
     from tianshou.data import Collector, ReplayBuffer
     from tianshou.env import DummyVectorEnv
@@ -118,11 +126,15 @@ def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0)
         cls=cls,
         lr=1e-3,
     )
+
+    def weights():
+        return torch.cat([each.detach().flatten() for each in policy.parameters()]).numpy()
+
+    before = weights()
     collector = Collector(policy, env, ReplayBuffer(STEPS))
     returns = []
     for _ in range(updates):
         returns += [float(value) for value in collector.collect(n_step=STEPS).returns]
         policy.update(0, collector.buffer, batch_size=64, repeat=4)
         collector.reset_buffer(keep_statistics=True)
-    weights = torch.cat([each.detach().flatten() for each in policy.parameters()])
-    return {"weights": weights.numpy(), "returns": returns}
+    return {"weights": weights(), "moved": float(np.abs(weights() - before).max()), "returns": returns}

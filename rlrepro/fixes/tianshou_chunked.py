@@ -4,19 +4,32 @@ Each takes the arguments of the class it stands for and gives the same results.
 """
 
 import torch
-from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
 from tianshou.data import Batch, to_numpy, to_torch_as
 
 from .chunks import in_chunks
 
+try:
+    from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
+    from tianshou.utils.torch_utils import torch_train_mode
+except ImportError as error:
+    raise ImportError("this cure is for tianshou 2.x; for 0.4.11 to 1.0.0 there is ChunkedPPOPolicy") from error
+
 
 class ChunkedPPO(PPO):
-    """PPO whose logp_old keeps the shape of the distribution's log-probabilities.
+    """PPO that keeps to `max_batchsize` exactly, and whose logp_old keeps the shape of the log-probabilities.
 
-    tianshou from 1.1.0 on flattens it. For a distribution that is not `Independent`, and so gives (rows, d)
-    log-probabilities, that raises an error in the update where d > 1, and where d = 1 silently turns the ratio of a
-    minibatch of n rows into an (n, n) matrix.
+    tianshou from 1.1.0 on cuts chunks of up to 2 * max_batchsize - 1 rows, and flattens logp_old. For a distribution
+    with several log-probabilities a row, (rows, d), that raises an error in the update where d > 1, and where d = 1
+    silently turns the ratio of a minibatch of n rows into an (n, n) matrix.
     """
+
+    def _add_returns_and_advantages(self, batch, buffer, indices):
+        size = self.max_batchsize
+        self.max_batchsize = (size + 1) // 2  # of which upstream's split makes chunks of up to `size`
+        try:
+            return super()._add_returns_and_advantages(batch, buffer, indices)
+        finally:
+            self.max_batchsize = size
 
     def _preprocess_batch(self, batch, buffer, indices):
         if self.recompute_adv:
@@ -31,7 +44,7 @@ class ChunkedPPO(PPO):
         return self.policy(batch).dist.log_prob(batch.act)  # (rows,) or (rows, d)
 
 
-class ChunkedGAIL(GAIL):
+class ChunkedGAIL(GAIL, ChunkedPPO):
     """GAIL whose discriminator sees at most `max_batchsize` rows at a time, for rewards and in its own update.
 
     In tianshou 2.0.1 it takes the whole rollout for the rewards and a `disc_update_num`-th of it in the update.
@@ -46,6 +59,7 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
 
     In tianshou 2.0.1 it takes the whole rollout, with gradients, and holds that graph through the update of the
     wrapped algorithm. Here only the observations are held, and activations are computed again, a chunk at a time.
+    The original rewards are kept apart, where 2.0.1 adds the curiosity to them in place before it restores them.
     """
 
     def __init__(self, *, max_batchsize: int = 256, **options):
@@ -53,7 +67,12 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
         self.max_batchsize = max_batchsize
 
     def _icm_preprocess_batch(self, batch):
-        inputs = batch.obs, batch.act, batch.obs_next
-        mse_loss, act_hat = in_chunks(self.model, *inputs, size=self.max_batchsize)
+        training = self.model.training  # the update switches to training mode before it computes again
+
+        def model(*inputs):
+            with torch_train_mode(self.model, training):
+                return self.model(*inputs)
+
+        mse_loss, act_hat = in_chunks(model, batch.obs, batch.act, batch.obs_next, size=self.max_batchsize)
         batch.policy = Batch(orig_rew=batch.rew, act_hat=act_hat, mse_loss=mse_loss)
         batch.rew = batch.rew + to_numpy(mse_loss * self.reward_scale)

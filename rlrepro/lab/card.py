@@ -17,11 +17,13 @@ class VirtualCard:
     On CUDA the process is limited to that share of the real card (`set_per_process_memory_fraction`), and the
     earlier limit is restored on exit. On CPU the storages of live tensors are counted: those that operators create
     and those from before that operators read, each once however many views it has. An operator that would pass the
-    limit is refused before it allocates, as a card would. Not counted on CPU: temporaries inside operators, memory
-    borrowed from NumPy (the host's, on a real card) and work of other threads. Cards can be nested; each counts.
+    limit is refused before it allocates, as a card would. Not counted on CPU: temporaries inside operators (under
+    `torch.inference_mode`, composite operators are one), memory borrowed from NumPy (the host's, on a real card) and
+    work of other threads. Cards can be nested, and the smallest limit holds; on CUDA the inner one restarts the peak.
 
     `live_bytes` and `peak_bytes` are the card's account, also after exit (then as of the exit).
-    Raises ValueError for a size that is not positive or, on CUDA, larger than the real card.
+    Raises ValueError for a size that is not positive or, on CUDA, larger than the real card, and RuntimeError where a
+    card is entered that is entered already.
     """
 
     def __init__(self, gib: float = 8.0, *, device: str = "auto"):
@@ -29,24 +31,28 @@ class VirtualCard:
             raise ValueError(f"gib must be positive, found {gib!r}")
         self.limit_bytes = int(gib * 2**30)
         self.device = resolve_device(device)
-        self._account = _CudaAccount if self.device.type == "cuda" else _StorageCount
+        self._account = _Closed(0, 0)
 
     def __enter__(self):
-        self._open = self._account(self.limit_bytes, self.device)
-        self._open.__enter__()
+        if not isinstance(self._account, _Closed):
+            raise RuntimeError("this card is entered already; make another VirtualCard to nest them")
+        account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
+        account.__enter__()
+        self._account = account
         return self
 
     def __exit__(self, *raised):
-        self._open.__exit__(*raised)
-        self._open = _Closed(self._open.live_bytes, self._open.peak_bytes)
+        account = self._account
+        self._account = _Closed(account.live_bytes, account.peak_bytes)
+        account.__exit__(*raised)
 
     @property
     def live_bytes(self) -> int:
-        return self._open.live_bytes
+        return self._account.live_bytes
 
     @property
     def peak_bytes(self) -> int:
-        return self._open.peak_bytes
+        return self._account.peak_bytes
 
 
 class _Closed:
@@ -54,8 +60,8 @@ class _Closed:
         self.live_bytes, self.peak_bytes = live_bytes, peak_bytes
 
 
-class _StorageCount(TorchDispatchMode):
-    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit."""
+class StorageCount(TorchDispatchMode):
+    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit, if there is one."""
 
     def __init__(self, limit_bytes, device):
         super().__init__()
@@ -66,7 +72,8 @@ class _StorageCount(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         self._count(func, (args, kwargs))
-        self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
+        if self.limit_bytes is not None:
+            self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
         result = func(*args, **kwargs)
         self._count(func, result)
         return result
@@ -79,15 +86,15 @@ class _StorageCount(TorchDispatchMode):
                 reference = weakref.ref(storage, lambda _, address=address: self._forget(address))
             self._counted[address] = size, reference  # an operator may have resized it
             self.live_bytes += size - before
+            self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             if size > before:
                 self._refuse(func, 0, asked=size - before)
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
 
     def _forget(self, address):
         self.live_bytes -= self._counted.pop(address)[0]
 
     def _refuse(self, func, more, asked=None):
-        if self.live_bytes + more <= self.limit_bytes:
+        if self.limit_bytes is None or self.live_bytes + more <= self.limit_bytes:
             return
         asked = more if asked is None else asked
         live = self.live_bytes + more - asked
@@ -97,17 +104,26 @@ class _StorageCount(TorchDispatchMode):
         )
 
     def _bytes_it_would_add(self, func, args, kwargs) -> int:
-        """The bytes of new storages `func` returns, found on the meta device, where nothing is computed."""
+        """The bytes by which `func` makes storages grow or adds new ones, found on the meta device, where nothing is
+        computed. 0 for what works on another kind of device, and where shapes depend on data or have no meta kernel:
+        those are counted after they ran."""
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        elsewhere = {tensor.device.type for tensor in tensors} - {self.device_type}
+        target = kwargs.get("device")
+        if elsewhere or (target is not None and torch.device(target).type != self.device_type):
+            return 0
         try:
             with _disable_current_modes():
                 args, kwargs = tree_map_only(torch.Tensor, _as_meta, (args, kwargs))
                 if "device" in kwargs:
                     kwargs["device"] = "meta"
-                given = {storage._cdata for storage in _storages((args, kwargs), "meta")}
-                found = {s._cdata: s.nbytes() for s in _storages(func(*args, **kwargs), "meta")}
-        except Exception:  # no shapes without data (nonzero), or no meta kernel: counted after it ran
+                given = [(storage, storage.nbytes()) for storage in _storages((args, kwargs), "meta")]
+                found = {storage._cdata: storage for storage in _storages(func(*args, **kwargs), "meta")}
+        except Exception:
             return 0
-        return sum(size for address, size in found.items() if address not in given)
+        grown = sum(max(0, storage.nbytes() - before) for storage, before in dict(given).items())
+        old = {storage._cdata for storage, _ in given}
+        return grown + sum(storage.nbytes() for address, storage in found.items() if address not in old)
 
 
 def _as_meta(tensor):
@@ -118,12 +134,23 @@ def _storages(values, device_type):
     """Storages owned by torch's allocator; one that can't be resized is borrowed from NumPy or a file."""
     for tensor in tree_leaves(values):
         if isinstance(tensor, torch.Tensor) and tensor.device.type == device_type:
-            try:
-                storage = tensor.untyped_storage()
-            except (NotImplementedError, RuntimeError):  # sparse, or a wrapper: its parts come as tensors
-                continue
-            if storage.resizable():
-                yield storage
+            for part in _dense_parts(tensor):
+                try:
+                    storage = part.untyped_storage()
+                except (NotImplementedError, RuntimeError):  # a wrapper, whose parts come as tensors of their own
+                    continue
+                if storage.resizable():
+                    yield storage
+
+
+def _dense_parts(tensor):
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor,)
 
 
 class _CudaAccount:
@@ -143,7 +170,7 @@ class _CudaAccount:
         before = torch.cuda.get_per_process_memory_fraction(self.device)
         torch.cuda.empty_cache()  # cached blocks count against the limit
         torch.cuda.reset_peak_memory_stats(self.device)
-        torch.cuda.set_per_process_memory_fraction(self.fraction, self.device)
+        torch.cuda.set_per_process_memory_fraction(min(before, self.fraction), self.device)
         try:
             yield
         finally:

@@ -36,12 +36,16 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     allocator's `max_memory_allocated`. Memory that torch does not allocate (NumPy arrays) is not in it.
 
     `fn` is called `warmup` times beforehand, since a first call may build caches that stay; those results are freed
-    before the measured call. What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain.
+    before the measured call. On CPU torch tells the end of a block only if it saw its beginning, so what `fn` frees
+    that was allocated before the warm-up, or by another thread, is not taken off.
+
+    What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain, and RuntimeError within another
+    measurement, which torch's profiler can't do.
     """
     target = resolve_device(device)
     on_cpu = target.type == "cpu"
     for _ in range(warmup):
-        with _profile() if on_cpu else nullcontext():  # it tells the end of a block only if it saw its beginning
+        with _profile() if on_cpu else nullcontext():
             fn()
     if warmup:
         gc.collect()
@@ -49,6 +53,8 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
 
 
 def _profile():
+    if torch.autograd.profiler._is_profiler_enabled:
+        raise RuntimeError("peak_memory can't be used within another one, or within torch's profiler: measure in turn")
     return torch.autograd.profiler.profile(use_device=None, profile_memory=True)
 
 

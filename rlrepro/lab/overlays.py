@@ -19,6 +19,7 @@ from pathlib import Path
 
 from filelock import FileLock
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 from platformdirs import user_cache_path
 
 PINS = Path(__file__).with_name("overlays.toml")
@@ -31,18 +32,19 @@ class ReleaseUnavailable(RuntimeError):
 
 def overlay_folder(requirement: str) -> Path:
     """Where the overlay of "name==version" lies, or would lie, for this Python."""
-    root = Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro"))
+    root = Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro")).expanduser()
     python = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
     return root / "overlays" / python / requirement.replace("==", "-")
 
 
 def parse_release(requirement: str) -> tuple[str, str]:
-    """("tianshou", "1.0.0") of "tianshou==1.0.0". Raises ValueError for anything else."""
+    """("tianshou", "1.0.0") of "tianshou==1.0.0", the name as indexes spell it. Raises ValueError for anything else."""
     try:
         parsed = Requirement(requirement)
         (pin,) = parsed.specifier
-        if pin.operator == "==" and not pin.version.endswith("*"):
-            return parsed.name, pin.version
+        plain = not (parsed.extras or parsed.marker or parsed.url)
+        if plain and pin.operator == "==" and not pin.version.endswith("*"):
+            return canonicalize_name(parsed.name), pin.version
     except (InvalidRequirement, ValueError):
         pass
     raise ValueError(f"expected a release as 'name==version', for example 'tianshou==1.0.0', found {requirement!r}")
@@ -61,10 +63,20 @@ def install(requirement: str) -> Path:
 
     Raises ReleaseUnavailable, with what to do, where there is no such release or no way to fetch it.
     """
+    requirement = "==".join(parse_release(requirement))
     folder = overlay_folder(requirement)
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return _install(requirement, folder)
+    except OSError as error:
+        raise ReleaseUnavailable(
+            f"{requirement} can't be installed in {folder}: {error}. Name another folder in RLREPRO_CACHE"
+        ) from error
+
+
+def _install(requirement: str, folder: Path) -> Path:
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if folder.is_dir():  # another process was faster
             return folder
@@ -73,6 +85,7 @@ def install(requirement: str) -> Path:
         partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
         try:
             _pip_install(requirement, partial, folder)
+            partial.chmod(0o755)
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -5,13 +5,12 @@ a killed process leaves the records of before; a line that is damaged all the sa
 """
 
 import os
-import tempfile
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rlrepro.lab.machine import Machine, resolve_device, this_machine
 from rlrepro.lab.units import UNITS, format_value
@@ -47,6 +46,14 @@ class Record(BaseModel):
             raise ValueError(f"unknown unit {unit!r}; expected one of {', '.join(UNITS)}")
         return unit
 
+    @model_validator(mode="after")
+    def _of_that_unit(self):
+        try:
+            format_value(self.value, self.unit)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.value!r} is no value in {self.unit!r}") from error
+        return self
+
     def __str__(self) -> str:
         setting = ", ".join(f"{key}={value}" for key, value in self.setting.items())
         return f"{self.name}({setting}) = {format_value(self.value, self.unit)}"
@@ -61,11 +68,7 @@ class Records(list):
 
     def where(self, name: str, **setting) -> "Records":
         """The records of that name whose setting has these values, in the order they were taken."""
-        return Records(
-            record
-            for record in self
-            if record.name == name and all(record.setting.get(key) == want for key, want in setting.items())
-        )
+        return Records(record for record in self if record.name == name and setting.items() <= record.setting.items())
 
     def get(self, name: str, **setting) -> Record:
         """The newest such record. Raises MissingRecord, saying what was looked for, where there is none."""
@@ -77,7 +80,8 @@ class Records(list):
 
     def series(self, name: str, along: str, **setting) -> dict[Any, Any]:
         """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`."""
-        found = {record.setting[along]: record.value for record in self.where(name, **setting)}
+        records = [record for record in self.where(name, **setting) if record.setting.get(along) is not None]
+        found = {record.setting[along]: record.value for record in records}
         if not found:
             raise MissingRecord(f"no record of {name} along {along}")
         return dict(sorted(found.items()))
@@ -103,30 +107,36 @@ class RecordBook:
         """
         record = Record(
             name=f"{self.case}.{name}",
-            value=value.item() if hasattr(value, "item") else value,
+            value=_plain(value),
             unit=unit,
             spread=spread,
-            setting=setting,
+            setting={key: _plain(each) for key, each in setting.items()},
             taken_at=datetime.now(UTC),
             machine=this_machine(),
             **self._common,
         )
+        lines = [each.model_dump_json() + "\n" for each in (*self.records, record)]
         self.records.append(record)
-        _replace(self.path, "".join(each.model_dump_json() + "\n" for each in self.records))
+        _replace(Path(os.path.realpath(self.path)), "".join(lines))
         return record
+
+
+def _plain(value):
+    """A NumPy or torch number as Python's own."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _replace(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise OSError(
             error.errno,
             f"{error.strerror}; the records in {path} are as they were before. Make room or choose another "
@@ -145,7 +155,7 @@ def read_records(source: str | Path) -> Records:
     if not source.exists():
         raise FileNotFoundError(f"no records at {source}; `rlrepro reproduce` makes them")
     records, problems = [], []
-    for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
+    for path in sorted(filter(Path.is_file, source.glob("*.jsonl"))) if source.is_dir() else [source]:
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             try:
                 records.append(Record.model_validate_json(line))

@@ -4,11 +4,14 @@ A release runs in a child process with its overlay first on the import path, ove
 The child is kept for further calls, so that what a function leaves in a module is there for the next.
 """
 
+import codecs
 import inspect
 import os
+import pickle
 import socket
 import subprocess
 import sys
+import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -23,6 +26,7 @@ from rlrepro.lab.overlays import ReleaseUnavailable, install, is_installed, pars
 
 __all__ = ["Release", "ReleaseDied", "ReleaseError", "ReleaseUnavailable", "Source"]
 
+POLL_SECONDS = 1.0  # between looks at whether a silent child is still there
 KEPT_LINES = 20  # of a child's output, for the message when it dies
 
 
@@ -46,8 +50,10 @@ class Release:
         self, requirement: str, *, path: str | Path | None = None, environment: Mapping[str, str] | None = None
     ):
         self.requirement, self.environment = requirement, dict(environment or {})
+        self._lock = threading.Lock()
         if "==" in requirement:
             self.name, self.version = parse_release(requirement)
+            self.requirement = f"{self.name}=={self.version}"
             self.path = None
         else:
             self.name, self.version = requirement, "source"
@@ -72,11 +78,14 @@ class Release:
 
         What `fn` prints appears here. An exception it raises is raised here as itself, with the child's traceback as
         its cause. Raises ReleaseDied where the process ended, ReleaseError where the result can't be unpickled here.
-        The next call after either starts a fresh process.
+        The next call after either starts a fresh process. Calls from several threads take turns.
         """
-        if self._child is None or not self._child.alive:
-            self._child = _Child(self.requirement, _environment(self.install()) | self.environment)
-        return self._child.call(fn, args, kwargs)
+        with self._lock:
+            if self._child is None or not self._child.alive:
+                overlay = self.install()
+                environment = _environment(overlay) | self.environment
+                self._child = _Child(self.requirement, self.name, overlay, environment)
+            return self._child.call(fn, args, kwargs)
 
     def source(self, target: str) -> "Source":
         """The source of "package.module:Class.method" in this release."""
@@ -85,9 +94,10 @@ class Release:
 
     def close(self) -> None:
         """End the child process, if there is one. `run` starts another."""
-        if self._child is not None:
-            self._child.close()
-            self._child = None
+        with self._lock:
+            if self._child is not None:
+                self._child.close()
+                self._child = None
 
     def __enter__(self):
         return self
@@ -121,12 +131,13 @@ def _get_source(target: str) -> tuple[str, int]:
 class _Child:
     """A process that runs functions under one import path."""
 
-    def __init__(self, label: str, environment: dict[str, str]):
+    def __init__(self, label: str, package: str, overlay: Path | None, environment: dict[str, str]):
         self.label = label
+        where = [package, str(overlay)] if overlay else []  # the child refuses to import the package from elsewhere
         here, there = socket.socketpair()
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlrepro.lab.child", str(there.fileno())],
+                [sys.executable, "-m", "rlrepro.lab.child", str(there.fileno()), *where],
                 pass_fds=[there.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -162,28 +173,38 @@ class _Child:
 
     def _wait(self) -> bytes:
         """The child's answer; what it prints meanwhile is shown as it comes."""
+        sources = [self.connection, self.process.stdout]
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         while True:
-            ready = wait([self.connection, self.process.stdout])
-            if self.process.stdout in ready and (text := os.read(self.process.stdout.fileno(), 2**16)):
-                text = text.decode(errors="replace")
+            ended = self.process.poll() is not None  # a process it started may hold both ends open
+            ready = wait(sources, timeout=0 if ended else POLL_SECONDS)
+            if self.process.stdout in ready:
+                output = os.read(self.process.stdout.fileno(), 2**16)
+                if not output:
+                    sources.remove(self.process.stdout)
+                text = decode(output)
                 self.tail.extend(text.splitlines(keepends=True))
                 print(text, end="", flush=True)
             elif self.connection in ready:
                 return self.connection.recv_bytes()
-            else:
+            elif ended:
                 raise EOFError
 
     def _unpack(self, reply: bytes):
+        raised, value, report = pickle.loads(reply)
+        cause = ReleaseError(f"\n\nunder {self.label}:\n{report}")
         try:
-            raised, value, report = cloudpickle.loads(reply)
+            value = cloudpickle.loads(value)
         except Exception as error:
+            if raised:
+                raise ReleaseError(f"an exception that exists only under {self.label}: {raised}") from cause
             raise ReleaseError(
                 f"what the function returned under {self.label} can't be unpickled here ({error}); "
                 "return plain numbers, strings or arrays"
             ) from error
         if not raised:
             return value
-        raise value from ReleaseError(f"\n\nunder {self.label}:\n{report}")
+        raise value from cause
 
     def close(self):
         self._finalizer()
@@ -198,6 +219,8 @@ def _end(process, connection):
 
 def _environment(overlay: Path | None) -> dict[str, str]:
     """The overlay, then this process's own import path; the working folder only where that path names it."""
+    if overlay and os.pathsep in str(overlay):
+        raise ReleaseUnavailable(f"{overlay} has {os.pathsep!r} in its name, which no import path can hold; move it")
     path = [str(overlay)] if overlay else []
     path += [entry or str(Path.cwd()) for entry in sys.path]
     quiet = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler, once per use

@@ -47,7 +47,7 @@ def compare(
     repeats: int = 7,
     warmup: int = 1,
     min_seconds: float = 0.02,
-    device: str = "cpu",
+    device: str = "auto",
 ) -> Comparison:
     """Time `a` against `b` in `repeats` pairs, their order alternating, so that drift of the machine hits both.
 
@@ -68,8 +68,6 @@ def compare(
 
 
 def _synchronizer(device: str) -> Callable[[], None]:
-    if device == "cpu":
-        return lambda: None
     import torch
 
     from rlrepro.lab.machine import resolve_device

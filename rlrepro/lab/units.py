@@ -1,20 +1,22 @@
 """The units a record may have, and how each is written for people. No other module formats a measurement."""
 
-import math
 from collections.abc import Callable
 
 BYTE_STEPS = ("B", "KiB", "MiB", "GiB", "TiB")
 SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+ROUNDS_UP = 0.9995  # of a step, from which three digits show the step itself
 
 
 def _bytes(value: float) -> str:
-    step = min(int(math.log(max(abs(value), 1), 1024)), len(BYTE_STEPS) - 1)
-    return f"{value / 1024**step:,.{0 if step == 0 else 1}f} {BYTE_STEPS[step]}"
+    step = 0
+    while abs(value) >= 1024 * ROUNDS_UP and step < len(BYTE_STEPS) - 1:
+        value, step = value / 1024, step + 1
+    return f"{value:,.{0 if step == 0 else 1}f} {BYTE_STEPS[step]}"
 
 
 def _seconds(value: float) -> str:
-    scale, name = next((pair for pair in SECOND_STEPS if abs(value) >= pair[0]), SECOND_STEPS[-1])
-    return f"{value / scale:.3g} {name}"
+    scale, name = next((pair for pair in SECOND_STEPS if abs(value) >= pair[0] * ROUNDS_UP), SECOND_STEPS[-1])
+    return f"{value:,.0f} s" if abs(value) >= 1000 else f"{value / scale:.3g} {name}"
 
 
 UNITS: dict[str, Callable] = {

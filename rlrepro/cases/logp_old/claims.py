@@ -3,7 +3,7 @@
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.claims import Claim, Verdict
 from rlrepro.figures import growth_exponent
-from rlrepro.lab.records import Records
+from rlrepro.lab.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "02_logp_old_oom"
@@ -68,25 +68,25 @@ def judge_same_results(records: Records) -> Verdict:
         return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training")
     if worst.value > ROUNDING:
         return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING})")
-    size = worst.setting["max_batchsize"]
-    astray = [
-        record.setting["max_batchsize"]
-        for record in records.where("logp_old.training_same_returns")
-        if not record.value
-    ]
-    course = f"and with {max(astray)} a seeded training takes another course" if astray else "and weights drift apart"
-    return Verdict("partly", figure, f"equal up to rounding; not bit for bit with max_batchsize={size}, {course}")
+    same = records.series("logp_old.training_same_returns", "max_batchsize")
+    astray = [str(size) for size, is_same in same.items() if not is_same]
+    course = f"; with {', '.join(astray)} a seeded training takes another course" if astray else ""
+    inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *trainings) if record.value})
+    sizes = ", ".join(map(str, inexact))
+    return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{course}")
 
 
 def judge_slower(records: Records) -> Verdict:
     record = records.get("logp_old.time_ratio")
+    if record.spread is None:
+        raise MissingRecord("no spread of logp_old.time_ratio")
     low, high = record.spread
     figure = f"{FIXED} takes {record.value:.2f}× the time of {BUGGY} ({low:.2f} to {high:.2f})"
     if low > 1:
         return Verdict("supported", figure, "chunks cost time here, beyond the spread of the measurement")
     if high < 1:
         return Verdict("refuted", figure, "chunks are faster here, beyond the spread of the measurement")
-    return Verdict("refuted", figure, "no difference here beyond the spread of the measurement")
+    return Verdict("partly", figure, "no difference here beyond the spread of the measurement")
 
 
 def judge_snippet(records: Records) -> Verdict:
@@ -102,22 +102,23 @@ def judge_remainder(records: Records) -> Verdict:
     sizes = records.get("logp_old.chunks", release=FIXED)
     rows, size = sizes.setting["rows"], sizes.setting["max_batchsize"]
     independent, plain = (
-        records.get("logp_old.first_ratio_error", release=FIXED, independent=kind, actions=1).value
-        for kind in (True, False)
+        records.get("logp_old.first_ratio_error", release=FIXED, distribution=kind, actions=1).value
+        for kind in ("independent", "plain normal")
     )
     figure = (
         f"{rows} rows by {size} become {format_value(sizes.value, 'sizes')}; "
-        f"PPO's first ratio off by {independent:.2g} (Independent), {plain:.2g} (plain Normal)"
+        f"PPO's first ratio off by {format_value(independent, 'difference')} (Independent), "
+        f"{format_value(plain, 'difference')} (plain Normal)"
     )
-    if sum(sizes.value) != rows or independent:
+    if sum(sizes.value) != rows or independent != 0:
         return Verdict("refuted", figure, "rows are lost, or the ratio is wrong even for an Independent distribution")
-    if max(sizes.value) <= size and not plain:
+    if max(sizes.value) <= size and plain == 0:
         return Verdict("supported", figure, "no row is lost, no chunk too large, and every shape kept")
     return Verdict(
         "partly",
         figure,
-        "no row is lost, but a chunk has up to 2×size-1 rows, and flatten keeps the shape of an Independent "
-        "distribution only: with any other, PPO's ratio is wrong",
+        "no row is lost, but a chunk has up to 2×size-1 rows, and flatten keeps the shape only where there is one "
+        "log-probability a row: with a plain Normal, PPO's ratio is wrong",
     )
 
 

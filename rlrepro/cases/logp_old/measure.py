@@ -4,12 +4,14 @@ Release("tianshou==1.0.0").run(peak, rows=1024, max_batchsize=64)
 """
 
 import bisect
+import traceback
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
-from rlrepro.cases.tianshou_vectors import gaussian_ppo, train_cartpole, vector_rollout
+from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
 from rlrepro.lab import VirtualCard, peak_memory
 
 ARTICLE_SNIPPET = """\
@@ -30,7 +32,7 @@ def prepare(rows: int) -> None:
 def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
     """Peak and held bytes of preprocessing a rollout of `rows` rows, and the host bytes of the batch it reads."""
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    preprocess(algorithm, *visual_rollout(64))  # a warm-up, shorter than one of all rows
+    peak_memory(lambda: preprocess(algorithm, *visual_rollout(64)), device=device)  # a warm-up of fewer rows
     found = peak_memory(lambda: preprocess(algorithm, *rollout), device=device, warmup=0)
     batch = rollout[0]
     return {
@@ -40,19 +42,36 @@ def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "
     }
 
 
-def fits(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error"}, the error as it came."""
+def fits(
+    rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", cured: bool = False
+) -> dict:
+    """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error", "trace"}.
+
+    The error is as it came, the trace the lines of library code it passed through. `cured` uses our ChunkedPPOPolicy.
+    """
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    error = None
+    if cured:
+        from rlrepro.fixes import ChunkedPPOPolicy
+
+        algorithm = ppo(*visual_networks(network, device=device), max_batchsize=max_batchsize, cls=ChunkedPPOPolicy)
+    error, trace = None, []
     with VirtualCard(gib, device=device) as card:
         try:
             preprocess(algorithm, *rollout)
         except torch.OutOfMemoryError as raised:
             error = str(raised)
-    return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error}
+            frames = traceback.extract_tb(raised.__traceback__)
+            trace = [f"{Path(frame.filename).name}:{frame.lineno}  {frame.line}" for frame in frames if _library(frame)]
+    return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error, "trace": trace}
 
 
-def largest_rollout(gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu") -> int | None:
+def _library(frame) -> bool:
+    return any(f"/{name}/" in frame.filename for name in ("tianshou", "nn", "cases")) and frame.name != "fits"
+
+
+def largest_rollout(
+    gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu", network: str = "nature"
+) -> int | None:
     """The most rows, in steps of `step`, whose preprocessing fits on the card, by bisection between `low` and `high`.
 
     None where even `high` fits. Raises ValueError where not even `low` does.
@@ -60,7 +79,7 @@ def largest_rollout(gib: float, low: int, high: int, step: int, max_batchsize: i
     visual_rollout(high)
     candidates = range(low, high + 1, step)
     refused = bisect.bisect_left(
-        candidates, True, key=lambda rows: not fits(rows, gib, max_batchsize, device=device)["fits"]
+        candidates, True, key=lambda rows: not fits(rows, gib, max_batchsize, network, device)["fits"]
     )
     if refused == 0:
         raise ValueError(f"not even {low} rows fit on {gib} GiB; start lower")
@@ -123,16 +142,17 @@ def chunk_sizes(rows: int, size: int) -> list[int]:
     return [len(chunk) for chunk in batch.split(size, shuffle=False, merge_last=True)]
 
 
-def first_ratio(independent: bool, actions: int, cured: bool = False, rows: int = 256, minibatch: int = 64) -> dict:
+def first_ratio(distribution: str, actions: int = 1, cured: bool = False, rows: int = 256, minibatch: int = 64) -> dict:
     """Shapes of logp_old and of the first minibatch's probability ratio, and how far that ratio is from 1.
 
-    The policy has not changed since the rollout, so the ratio must be 1 in each row. `error` is what came instead.
+    `distribution` is one of `DISTRIBUTIONS`. The policy has not changed since the rollout, so the ratio must be 1 in
+    each row. `error` is what came instead.
     """
     cls = None
     if cured:
         from rlrepro.fixes import ChunkedPPO as cls
-    algorithm = gaussian_ppo(independent, actions, max_batchsize=minibatch, cls=cls)
-    batch = preprocess(algorithm, *vector_rollout(rows, actions))
+    algorithm = vector_ppo(distribution, actions, max_batchsize=minibatch, cls=cls)
+    batch = preprocess(algorithm, *vector_rollout(rows, None if distribution == "categorical" else actions))
     found = {"logp_shape": list(batch.logp_old.shape), "ratio_shape": None, "error": None, "off_by": None}
     with torch.no_grad():
         part = next(batch.split(minibatch, shuffle=False))

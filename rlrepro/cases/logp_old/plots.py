@@ -12,13 +12,13 @@ ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM
 
 def plot_peak_against_rows(records: Records, network: str = "nature"):
     """Peak of preprocessing against the rows of the rollout, buggy and fixed release, with fitted exponents."""
-    figure, axes = figures.new_figure("1.0.0 pays for every row of the rollout; 1.1.0 for a chunk")
-    for release in (BUGGY, FIXED):
+    figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
+    for release, line in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
         found = records.series("logp_old.peak", "rows", release=release, network=network)
         rows, peaks = list(found), list(found.values())
-        axes.plot(rows, peaks, "o-", color=ROLES[release])
-        exponent = figures.growth_exponent(rows, peaks)
-        figures.label_line(axes, rows[-1], peaks[-1], f"tianshou {release}: rows$^{{{exponent:.2f}}}$", ROLES[release])
+        axes.plot(rows, peaks, line, color=ROLES[release], fillstyle="none" if release == NEWEST else "full")
+        text = f"tianshou {release}: rows$^{{{figures.growth_exponent(rows, peaks):.2f}}}$"
+        figures.label_line(axes, rows[-1], peaks[-1], text, ROLES[release], above=release != NEWEST)
     figures.count_axis(axes.xaxis, rows)
     figures.bytes_axis(axes.yaxis)
     axes.margins(y=0.15)
@@ -30,7 +30,7 @@ def plot_peak_against_rows(records: Records, network: str = "nature"):
 
 def plot_peak_against_chunk(records: Records):
     """Peak of preprocessing against `max_batchsize`, the parameter that should bound it."""
-    figure, axes = figures.new_figure("max_batchsize does nothing in 1.0.0 and sets the peak in 1.1.0")
+    figure, axes = figures.new_figure("Peak memory of preprocessing against max_batchsize")
     for release in (BUGGY, FIXED):
         found = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
         sizes, peaks = list(found), list(found.values())
@@ -55,7 +55,7 @@ def plot_peak_against_chunk(records: Records):
 
 def plot_timeline(records: Records):
     """Peak of preprocessing in each release, in the order of their publication."""
-    figure, axes = figures.new_figure("When the bug was there, and when it was gone", width=8.2)
+    figure, axes = figures.new_figure("Peak memory of preprocessing, release by release", width=9)
     points = records.where("logp_old.timeline")
     smallest = min(point.value for point in points if point.value)
     for position, point in enumerate(points):
@@ -65,7 +65,7 @@ def plot_timeline(records: Records):
         color = figures.BUGGY if point.value > WHOLE_ROLLOUT * smallest else figures.UPSTREAM
         axes.bar(position, point.value / MIB, color=color, width=0.65)
         text = format_value(point.value, "B")
-        axes.text(position, point.value / MIB, text, ha="center", va="bottom", color=color, fontweight="bold")
+        axes.text(position, point.value / MIB, text, ha="center", va="bottom", color=color, fontsize=10)
     axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
     axes.set_xlim(-0.6, len(points) - 0.4)
     axes.margins(y=0.12)
@@ -92,13 +92,17 @@ def plot_largest_rollout(records: Records):
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="rows in the largest rollout that preprocessing can take")
-    figures.caption(figure, found[0], f"Nature CNN on a card of {found[0].setting['gib']} GiB")
+    figures.caption(
+        figure,
+        found[0],
+        f"Nature CNN, max_batchsize={found[0].setting['max_batchsize']}, card of {found[0].setting['gib']} GiB",
+    )
     return figure
 
 
 def plot_twins(records: Records):
     """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
-    figure, axes = figures.new_figure("GAIL and ICM, as released and cured", height=3.6)
+    figure, axes = figures.new_figure("GAIL and ICM, as released and with our cure", height=3.6)
     rows = max(record.setting["rows"] for record in records.where("logp_old.twin_peak"))
     bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
     for position, (twin, stage) in enumerate(bars):
@@ -116,5 +120,5 @@ def plot_twins(records: Records):
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="peak memory (MiB)")
-    figures.caption(figure, record, f"{rows:,} rows, max_batchsize={record.setting['max_batchsize']}")
+    figures.caption(figure, record, f"small MLPs, {rows:,} rows, max_batchsize={record.setting['max_batchsize']}")
     return figure

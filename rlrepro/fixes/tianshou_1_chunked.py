@@ -1,0 +1,28 @@
+"""The cure of logp_old for those who can't leave tianshou 0.4.11 to 1.0.0."""
+
+import torch
+from tianshou.data import to_torch_as
+
+from .chunks import in_chunks
+
+try:
+    from tianshou.policy import PPOPolicy
+except ImportError as error:
+    raise ImportError("ChunkedPPOPolicy is for tianshou before 2.0; ChunkedPPO is for 2.x") from error
+
+
+class ChunkedPPOPolicy(PPOPolicy):
+    """PPOPolicy that computes logp_old on at most `max_batchsize` rows at a time, in the shape the distribution gives.
+
+    It takes PPOPolicy's arguments.
+    """
+
+    def process_fn(self, batch, buffer, indices):
+        if getattr(self, "recompute_adv", getattr(self, "_recompute_adv", False)):  # its name from 1.0.0 on, and before
+            self._buffer, self._indices = buffer, indices
+        size = getattr(self, "max_batchsize", None) or self._batch
+        batch = self._compute_returns(batch, buffer, indices)
+        batch.act = to_torch_as(batch.act, batch.v_s)
+        with torch.no_grad():
+            batch.logp_old = in_chunks(lambda part: self(part).dist.log_prob(part.act), batch, size=size)
+        return batch
