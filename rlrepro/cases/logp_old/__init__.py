@@ -47,7 +47,7 @@ SETTINGS = {
         long_rows=25_000,
         timing_rows=512,
         timing_repeats=5,
-        training_steps=8,
+        training_steps=5,
         equality_sizes=(64, 7),
         twin_rows=(256, 4096),
     ),
