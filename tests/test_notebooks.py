@@ -39,7 +39,7 @@ def test_all_run(run):
     assert {path.stem for path in run.glob("*.jsonl")} == {path.stem for path in NOTEBOOKS}
 
 
-def test_no_output_is_an_error_or_an_empty_plot(run):
+def test_no_output_is_an_error(run):
     for path in run.glob("*.ipynb"):
         outputs = [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
         assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]

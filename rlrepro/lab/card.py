@@ -137,7 +137,7 @@ def _storages(values, device_type):
             for part in _dense_parts(tensor):
                 try:
                     storage = part.untyped_storage()
-                except (NotImplementedError, RuntimeError):  # a wrapper, whose parts come as tensors of their own
+                except RuntimeError:  # a wrapper, whose parts come as tensors of their own
                     continue
                 if storage.resizable():
                     yield storage
