@@ -109,6 +109,8 @@ def _run(notebook: Path, out: Path, given) -> Run:
         error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
     except (DeadKernelError, CellTimeoutError) as failed:
         error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
+    except OSError as failed:
+        error = f"{_last_cell(target)}: a file could not be read or written: {failed}"
     seconds = time.monotonic() - start
     if error:
         return Run(notebook.stem, target, seconds, error)
@@ -122,6 +124,8 @@ def _run(notebook: Path, out: Path, given) -> Run:
 
 def _last_cell(partial: Path) -> str:
     """The cell that the kernel never answered; papermill itself marks it as completed."""
+    if not partial.exists():
+        return "its start"
     cells = enumerate(nbformat.read(partial, as_version=4).cells)
     code = [(i, cell.metadata.get("execution", {})) for i, cell in cells if cell.cell_type == "code"]
     unanswered = [i for i, execution in code if "shell.execute_reply" not in execution]

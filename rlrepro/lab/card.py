@@ -36,7 +36,7 @@ class VirtualCard:
     def __enter__(self):
         if not isinstance(self._account, _Closed):
             raise RuntimeError("this card is entered already; make another VirtualCard to nest them")
-        account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
+        account = (_CudaAccount if self.device.type == "cuda" else _StorageCount)(self.limit_bytes, self.device)
         account.__enter__()
         self._account = account
         return self
@@ -60,8 +60,8 @@ class _Closed:
         self.live_bytes, self.peak_bytes = live_bytes, peak_bytes
 
 
-class StorageCount(TorchDispatchMode):
-    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit, if there is one."""
+class _StorageCount(TorchDispatchMode):
+    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit."""
 
     def __init__(self, limit_bytes, device):
         super().__init__()
@@ -72,8 +72,7 @@ class StorageCount(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         self._count(func, (args, kwargs))
-        if self.limit_bytes is not None:
-            self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
+        self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
         result = func(*args, **kwargs)
         self._count(func, result)
         return result
@@ -94,7 +93,7 @@ class StorageCount(TorchDispatchMode):
         self.live_bytes -= self._counted.pop(address)[0]
 
     def _refuse(self, func, more, asked=None):
-        if self.limit_bytes is None or self.live_bytes + more <= self.limit_bytes:
+        if self.live_bytes + more <= self.limit_bytes:
             return
         asked = more if asked is None else asked
         live = self.live_bytes + more - asked
