@@ -1,4 +1,4 @@
-"""The command line: rlrepro reproduce | verdicts | fetch."""
+"""The command line: rlrepro reproduce | verdicts | fit | fetch."""
 
 import json
 import sys
@@ -75,6 +75,46 @@ def fetch(releases):
             raise click.UsageError(str(error)) from None
         except ReleaseUnavailable as error:
             raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@click.argument("builder", metavar="MODULE:FUNCTION")
+@click.option("--rollout", type=int, required=True, help="Rows collected between updates.")
+@click.option("--max-batchsize", type=int, default=256, show_default=True, help="Rows of a pass without gradients.")
+@click.option("--batch-size", type=int, default=64, show_default=True, help="Rows of a gradient step.")
+@click.option("--library", default="tianshou-ppo", show_default=True, help="tianshou-ppo or tianshou-a2c.")
+@click.option("--gib", type=float, required=True, help="Memory of the card, in GiB.")
+@click.option("--json", "as_json", is_flag=True, help="An object, for a program.")
+def fit(builder, rollout, max_batchsize, batch_size, library, gib, as_json):
+    """Does an update fit on a card, before it is started?
+
+    MODULE:FUNCTION is called without arguments and returns (actor, critic, obs_space, act_space); see
+    rlrepro.fit.plan for what they are. No GPU is needed, and no memory taken: networks are built on the meta device.
+    """
+    from rlrepro.fit import CannotPlan, plan
+    from rlrepro.fit.builder import call_builder
+
+    sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}
+    try:
+        planned = plan(*call_builder(builder), **sizes, library=library, device_memory_gib=gib)
+        answer = {
+            "stages_bytes": planned.stages,
+            "fits": planned.fits(),
+            "failing_stage": planned.failing_stage(),
+            "largest_batch_size": planned.largest_batch_size(),
+            "largest_max_batchsize": planned.largest_max_batchsize(),
+            "largest_rollout": planned.largest_rollout(),
+        }
+    except CannotPlan as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps(answer | {"gib": gib, "library": library, **sizes}, indent=2))
+        return
+    click.echo(f"{planned}\n")
+    click.echo(f"fits on {gib:g} GiB" if answer["fits"] else f"{answer['failing_stage']} does not fit on {gib:g} GiB")
+    for name in ("batch_size", "max_batchsize", "rollout"):
+        click.echo(f"largest {name}: {answer[f'largest_{name}']:,}")
+    click.echo("\nThese are tensors. What operators and the allocator take on top is not in it: leave some room.")
 
 
 def _literal(text: str):

@@ -36,7 +36,7 @@ class VirtualCard:
     def __enter__(self):
         if not isinstance(self._account, _Closed):
             raise RuntimeError("this card is entered already; make another VirtualCard to nest them")
-        account = (_CudaAccount if self.device.type == "cuda" else _StorageCount)(self.limit_bytes, self.device)
+        account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
         account.__enter__()
         self._account = account
         return self
@@ -54,25 +54,32 @@ class VirtualCard:
     def peak_bytes(self) -> int:
         return self._account.peak_bytes
 
+    def restart_peak(self) -> None:
+        """Let `peak_bytes` start again from what is live now."""
+        self._account.restart_peak()
+
 
 class _Closed:
     def __init__(self, live_bytes, peak_bytes):
         self.live_bytes, self.peak_bytes = live_bytes, peak_bytes
 
 
-class _StorageCount(TorchDispatchMode):
-    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit."""
+class StorageCount(TorchDispatchMode):
+    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit, if there is one."""
 
     def __init__(self, limit_bytes, device):
         super().__init__()
         self.limit_bytes, self.device_type = limit_bytes, device.type
         self.live_bytes = self.peak_bytes = 0
         self._counted = {}  # address of a storage -> (its bytes, a reference that tells when it is freed)
+        self._left_out = {}  # address of a storage -> such a reference
+        self._leaving_out = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         self._count(func, (args, kwargs))
-        self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
+        if self.limit_bytes is not None:
+            self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
         result = func(*args, **kwargs)
         self._count(func, result)
         return result
@@ -80,6 +87,10 @@ class _StorageCount(TorchDispatchMode):
     def _count(self, func, values):
         for storage in _storages(values, self.device_type):
             address, size = storage._cdata, storage.nbytes()
+            if self._leaving_out and address not in self._counted:
+                self._left_out[address] = weakref.ref(storage, lambda _, address=address: self._left_out.pop(address))
+            if address in self._left_out:
+                continue
             before, reference = self._counted.get(address, (0, None))
             if reference is None:
                 reference = weakref.ref(storage, lambda _, address=address: self._forget(address))
@@ -89,11 +100,23 @@ class _StorageCount(TorchDispatchMode):
             if size > before:
                 self._refuse(func, 0, asked=size - before)
 
+    def restart_peak(self):
+        self.peak_bytes = self.live_bytes
+
+    @contextmanager
+    def leaving_out(self):
+        """Storages that are made in this context are not counted, then or later."""
+        self._leaving_out = True
+        try:
+            yield
+        finally:
+            self._leaving_out = False
+
     def _forget(self, address):
         self.live_bytes -= self._counted.pop(address)[0]
 
     def _refuse(self, func, more, asked=None):
-        if self.live_bytes + more <= self.limit_bytes:
+        if self.limit_bytes is None or self.live_bytes + more <= self.limit_bytes:
             return
         asked = more if asked is None else asked
         live = self.live_bytes + more - asked
@@ -136,7 +159,7 @@ def _storages(values, device_type):
             for part in _dense_parts(tensor):
                 try:
                     storage = part.untyped_storage()
-                except RuntimeError:  # a wrapper, whose parts come as tensors of their own
+                except (NotImplementedError, RuntimeError):  # a wrapper, whose parts come as tensors of their own
                     continue
                 if storage.resizable():
                     yield storage
@@ -189,3 +212,6 @@ class _CudaAccount:
     @property
     def peak_bytes(self):
         return torch.cuda.max_memory_allocated(self.device)
+
+    def restart_peak(self):
+        torch.cuda.reset_peak_memory_stats(self.device)

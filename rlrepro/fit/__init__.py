@@ -1,0 +1,7 @@
+"""What fits on my card? Plans the memory of an update before anything is started, without a GPU and without memory."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submod_attrs={"planner": ["CannotPlan", "LIBRARIES", "Plan", "plan"]}
+)

@@ -1,0 +1,209 @@
+"""Run a library's own code with tensors that have shapes and no memory, and count what would be live.
+
+The tensors are torch's FakeTensors; the account is VirtualCard's, so that a plan and a card agree to the byte.
+"""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from rlrepro.fit.operators import OperatorMemory
+from rlrepro.lab.card import StorageCount
+
+
+class BlankArray(np.ndarray):
+    """An array of zeros of any size that takes no memory, and whose parts take none either."""
+
+    def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
+        return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape)).view(cls)
+
+    def __getitem__(self, index):
+        if not isinstance(index, slice | list | np.ndarray):
+            return super().__getitem__(index)
+        rows = np.empty(len(self), dtype=bool)[index].shape
+        return BlankArray((*rows, *self.shape[1:]), self.dtype)
+
+
+class DryRun:
+    """A context in which tensors take no memory, and what a card would hold is counted.
+
+    Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them goes on, and code
+    that decides by them takes one of its branches.
+
+    A peak is an array of two: live tensors, and with what operators take for themselves on the way, as far as
+    `operators` knows it. With `copied_to_card`, arrays that are made tensors are counted, as on a card, to which they
+    are copied; on a CPU they are borrowed.
+    """
+
+    def __init__(self, *, copied_to_card: bool, operators: OperatorMemory):
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.count = StorageCount(None, torch.device("cpu"))
+        self.with_temporaries = 0
+        self._operators, self._copied = operators, copied_to_card
+        self._forwards_are_free = False
+
+    def __enter__(self):
+        self._stack = ExitStack()
+        for context in (random_states_kept(), _arrays_of_fakes(), self.fake, self.count, _Operators(self)):
+            self._stack.enter_context(context)
+        self._stack.enter_context(BlanksToTorch(nullcontext if self._copied else self.count.leaving_out))
+        return self
+
+    def __exit__(self, *raised):
+        self._stack.close()
+
+    def copy(self, module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+        """The same module in that precision, with parameters that take no memory. Call it outside the context."""
+        with FakeCopyMode(self.fake):
+            copied = copy.deepcopy(module)
+        with self.fake:
+            return blank_parameters(copied, dtype)
+
+    def peak_of(self, fn) -> tuple[np.ndarray, object]:
+        """The most bytes live at once during `fn()`, what was live before included; and its result."""
+        earlier = self._peaks()
+        self._restart(self.count.live_bytes, self.count.live_bytes)
+        result = fn()
+        peaks = self._peaks()
+        self._restart(*np.maximum(earlier, peaks))
+        return peaks, result
+
+    def _peaks(self) -> np.ndarray:
+        return np.array([self.count.peak_bytes, max(self.count.peak_bytes, self.with_temporaries)])
+
+    def _restart(self, tensors, with_temporaries):
+        self.count.peak_bytes, self.with_temporaries = int(tensors), int(with_temporaries)
+
+    def ran(self, func, args, result):
+        """Take an operator's own memory into account; its result, with parts whose size fake tensors did not know."""
+        if isinstance(result, tuple | list) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
+            result = self._with_sizes(result, self._operators.results(func, args))
+        live = self.count.live_bytes + self._operators.taken(func, args)
+        self.with_temporaries = max(self.with_temporaries, live)
+        return result
+
+    @staticmethod
+    def _with_sizes(parts, sizes):
+        """The parts of a result, with those that came out empty in the sizes that were measured."""
+        if sizes is None or len(sizes) != sum(part.dim() for part in parts):
+            return parts
+        sizes = iter(sizes)
+        shapes = [[next(sizes) for _ in part.shape] for part in parts]
+        return type(parts)(
+            part if part.numel() else part.new_empty(shape) for part, shape in zip(parts, shapes, strict=True)
+        )
+
+    def remember_forwards(self, module: torch.nn.Module) -> None:
+        """Work out a forward pass without gradients once for each shape of input; a chunk like the one before is then
+        accounted for by what that one took."""
+        forward, known = module.forward, {}
+
+        def remembering(*args, **kwargs):
+            if torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            key = tuple(tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape"))
+            if key not in known:
+                before = self.count.live_bytes
+                peaks, result = self.peak_of(lambda: forward(*args, **kwargs))
+                like = tree_map_only(torch.Tensor, lambda each: _Like(each.shape, each.dtype), result)
+                known[key] = peaks - before, like
+                return result
+            more, like = known[key]
+            if not self._forwards_are_free:
+                self._restart(*np.maximum(self._peaks(), self.count.live_bytes + more))
+            return tree_map_only(_Like, lambda like: torch.empty(like.shape, dtype=like.dtype), like)
+
+        module.forward = remembering
+
+    @contextmanager
+    def forwards_for_free(self):
+        """Leave what a remembered forward pass takes on its way out of the account."""
+        self._forwards_are_free = True
+        try:
+            yield
+        finally:
+            self._forwards_are_free = False
+
+
+def blank_parameters(module: torch.nn.Module, dtype: torch.dtype, device: str = "cpu") -> torch.nn.Module:
+    """`module` with zeros, in that precision and on that device, in the place of each parameter and buffer."""
+    for part in module.modules():
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    kind = dtype if tensor.is_floating_point() else tensor.dtype
+                    blank = torch.zeros(tensor.shape, dtype=kind, device=device)
+                    is_parameter = isinstance(tensor, torch.nn.Parameter)
+                    tensors[name] = torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank
+    return module
+
+
+@dataclass(frozen=True)
+class _Like:
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class _Operators(TorchDispatchMode):
+    """Tells the run of each operator, and reads a one where a number of a fake tensor is asked for."""
+
+    def __init__(self, run: DryRun):
+        super().__init__()
+        self.run = run
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.prim.device.default:
+            return args[0].fake_device  # asked for so often that it is answered here
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
+        return self.run.ran(func, args, func(*args, **(kwargs or {})))
+
+
+class BlanksToTorch(TorchFunctionMode):
+    """A blank array that is made a tensor becomes one of zeros, made within `making()`."""
+
+    def __init__(self, making: Callable[[], AbstractContextManager] = nullcontext):
+        super().__init__()
+        self.making = making
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
+            return func(*args, **kwargs)
+        dtype = getattr(torch, args[0].dtype.name)
+        with self.making():
+            tensor = torch.zeros(args[0].shape, dtype=dtype)
+        return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
+
+
+@contextmanager
+def _arrays_of_fakes():
+    """Let `.numpy()` of a fake tensor give zeros."""
+
+    def numpy(self, **_):
+        return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
+
+    FakeTensor.numpy = numpy
+    try:
+        yield
+    finally:
+        del FakeTensor.numpy
+
+
+@contextmanager
+def random_states_kept():
+    """Leave the caller's random numbers as they were."""
+    state = np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        np.random.set_state(state)

@@ -1,0 +1,67 @@
+"""The stages of Stable-Baselines3's PPO: its own code, on tensors that take no memory."""
+
+from functools import cache
+
+import numpy as np
+import torch
+
+from rlrepro.fit.dry_run import BlankArray
+
+
+class SB3Stages:
+    """`collect` and `learn`, each the most bytes that are live on the card while it runs. What other libraries work out
+    between the two, SB3 computes in each step of collecting."""
+
+    preprocess = None
+    joins_rest = False  # a short remainder is a minibatch of its own
+
+    def __init__(self, run, policy, obs_space, act_space, optimizer, dtype):
+        from stable_baselines3 import PPO
+        from stable_baselines3.common.logger import Logger
+
+        self.obs_space, self.act_space, self.run = obs_space, act_space, run
+        policy = run.copy(policy, dtype)
+        with run:
+            policy.optimizer = optimizer(policy.parameters(), lr=1e-3)
+            self.ppo = PPO(type(policy), None, n_epochs=1, _init_setup_model=False)
+            self.ppo.set_logger(Logger(None, []))
+            self.ppo.policy, self.ppo.device = policy, policy.device
+            self.ppo.observation_space, self.ppo.action_space, self.ppo.n_envs = obs_space, act_space, 1
+            self.ppo._setup_lr_schedule()
+            self.ppo.clip_range = lambda _: 0.2
+        self.update(2, 2)  # the optimizer's state comes with the first step
+
+    def update(self, rollout: int, batch_size: int) -> None:
+        """One whole update."""
+        self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rollout)
+        with self.run:
+            self.ppo.train()
+
+    def collect(self, envs: int) -> np.ndarray:
+        """One step of the policy in `envs` environments."""
+
+        def act():
+            with torch.no_grad():
+                return self.ppo.policy(torch.as_tensor(BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)))
+
+        with self.run:
+            return self.run.peak_of(act)[0]
+
+    @cache  # noqa: B019 -- as long-lived as the plan it serves
+    def learn(self, rollout: int, batch_size: int) -> np.ndarray:
+        """The gradient steps: two minibatches and the remainder. Further ones are like them, and the rollout itself
+        stays in host memory."""
+        rows = min(rollout, 2 * batch_size + rollout % batch_size)
+        with self.run:
+            return self.run.peak_of(lambda: self.update(rows, batch_size))[0]
+
+    def _buffer(self, rows: int):
+        """A full RolloutBuffer whose arrays take no memory, ready to be cut into minibatches."""
+        from stable_baselines3.common.buffers import RolloutBuffer
+
+        buffer = RolloutBuffer(1, self.obs_space, self.act_space, self.ppo.policy.device)
+        for name in ("observations", "actions", "values", "log_probs", "advantages", "returns"):
+            array = getattr(buffer, name)  # (steps, environments, ...)
+            setattr(buffer, name, BlankArray((rows, *(array.shape[2:] or (1,))), array.dtype))
+        buffer.buffer_size, buffer.full, buffer.generator_ready = rows, True, True
+        return buffer

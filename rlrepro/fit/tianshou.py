@@ -1,0 +1,137 @@
+"""The stages of one update of tianshou 2.x, PPO or A2C: its own code, on tensors that take no memory."""
+
+from contextlib import nullcontext
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch.distributions import Categorical, Independent, Normal
+
+from rlrepro.fit.dry_run import BlankArray
+
+MANY_CHUNKS = 4  # from here on memory is extrapolated: nothing new happens in a further chunk
+
+
+class TianshouStages:
+    """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs."""
+
+    joins_rest = True  # Batch.split(merge_last=True)
+
+    def __init__(self, run, algorithm, actor, critic, obs_space, act_space, optimizer, dtype, dist_fn):
+        from tianshou import algorithm as library
+        from tianshou.algorithm.modelfree.reinforce import ProbabilisticActorPolicy
+        from tianshou.algorithm.optim import TorchOptimizerFactory
+
+        self.obs_space, self.act_space, self.run = obs_space, act_space, run
+        actor, critic = (run.copy(net, dtype) for net in (actor, critic))
+        with run:
+            policy = ProbabilisticActorPolicy(
+                actor=actor,
+                dist_fn=dist_fn or default_distribution(act_space),
+                action_space=act_space,
+                action_scaling=False,
+            )
+            self.algorithm = getattr(library, algorithm)(
+                policy=policy, critic=critic, optim=TorchOptimizerFactory(optimizer, lr=1e-3)
+            )
+            self.algorithm.compute_episodic_return = _blank_returns
+        self.update(2, 2)  # the optimizer's state comes with the first step
+        for net in (actor, critic):
+            run.remember_forwards(net)
+
+    def update(self, rollout: int, batch_size: int) -> None:
+        """One whole update."""
+        self.algorithm.max_batchsize = rollout
+        with self.run:
+            self._learn(self._preprocess(rollout), batch_size)
+
+    def collect(self, envs: int) -> np.ndarray:
+        """One step of the policy in `envs` environments."""
+
+        def act():
+            with torch.no_grad():
+                return self.algorithm.policy(self._batch(envs)).act
+
+        with self.run:
+            return self.run.peak_of(act)[0]
+
+    def preprocess(self, rollout: int, max_batchsize: int) -> np.ndarray:
+        """Returns, advantages and logp_old of a rollout."""
+        chunks, rest = divmod(rollout, max_batchsize)
+        if chunks <= 2 * MANY_CHUNKS:
+            return self._peak_of_chunks(chunks, rest, max_batchsize)
+        # Either a forward pass is the worst moment or the joining of results is, which grows faster with the rollout.
+        beyond = chunks - MANY_CHUNKS
+        peaks = []
+        for free in (False, True):
+            growth = self._growth_of_a_chunk(max_batchsize, free)
+            peaks.append(self._peak_of_chunks(MANY_CHUNKS, rest, max_batchsize, free) + growth * beyond)
+        return np.maximum(*peaks).round().astype(int)
+
+    def learn(self, rollout: int, batch_size: int) -> np.ndarray:
+        """The gradient steps. The last minibatch is the largest; two before it stand for all others, and each further
+        row of the rollout adds what is kept of it."""
+        rows = min(rollout, 2 * batch_size + rollout % batch_size)
+        return self._peak_of_learning(rows, batch_size) + round(self._kept_of_a_row() * (rollout - rows))
+
+    @cache  # noqa: B019 -- as long-lived as the plan it serves
+    def _peak_of_chunks(self, chunks: int, rest: int, max_batchsize: int, free: bool = False) -> np.ndarray:
+        """Peak of preprocessing so many chunks and a rest; `free` leaves the forward passes' own memory out."""
+        self.algorithm.max_batchsize = max_batchsize
+        if free:
+            self._peak_of_chunks(chunks, rest, max_batchsize)  # so that every forward pass is known
+        with self.run, self.run.forwards_for_free() if free else nullcontext():
+            return self.run.peak_of(lambda: self._preprocess(chunks * max_batchsize + rest))[0]
+
+    def _growth_of_a_chunk(self, max_batchsize: int, free: bool) -> np.ndarray:
+        few, more = (self._peak_of_chunks(count, 0, max_batchsize, free) for count in (MANY_CHUNKS, 2 * MANY_CHUNKS))
+        return (more - few) / MANY_CHUNKS
+
+    @cache  # noqa: B019
+    def _peak_of_learning(self, rows: int, batch_size: int) -> np.ndarray:
+        self.algorithm.max_batchsize = rows
+        with self.run:
+            batch = self._preprocess(rows)
+            return self.run.peak_of(lambda: self._learn(batch, batch_size))[0]
+
+    @cache  # noqa: B019
+    def _kept_of_a_row(self) -> float:
+        """Bytes of the rollout's tensors, from preprocessing until the update is over."""
+        kept = []
+        self.algorithm.max_batchsize = 1024
+        with self.run:
+            for rows in (1024, 2048):
+                before = self.run.count.live_bytes
+                batch = self._preprocess(rows)
+                kept.append(self.run.count.live_bytes - before)
+                del batch
+        return (kept[1] - kept[0]) / 1024
+
+    def _batch(self, rows: int):
+        from tianshou.data import Batch
+
+        blank = {name: BlankArray((rows,), bool) for name in ("terminated", "truncated", "done")}
+        obs = BlankArray((rows, *self.obs_space.shape), self.obs_space.dtype)
+        act = BlankArray((rows, *self.act_space.shape), self.act_space.dtype)
+        return Batch(obs=obs, obs_next=obs, act=act, rew=BlankArray((rows,), np.float64), info=Batch(), **blank)
+
+    def _preprocess(self, rows: int):
+        buffer = SimpleNamespace()  # its rewards and ends are read by compute_episodic_return only
+        return self.algorithm._preprocess_batch(self._batch(rows), buffer, np.arange(rows))
+
+    def _learn(self, batch, batch_size: int) -> None:
+        self.algorithm._update_with_batch(batch, batch_size, 1)
+
+
+def default_distribution(act_space: spaces.Space):
+    """What tianshou's own examples use: logits of a Categorical, or mean and scale of an independent Normal."""
+    if isinstance(act_space, spaces.Discrete):
+        return lambda logits: Categorical(logits=logits)
+    return lambda mean_and_scale: Independent(Normal(*mean_and_scale), 1)
+
+
+def _blank_returns(batch, *_, **__):
+    """In the place of GAE, which works on NumPy arrays in host memory: (returns, advantages), as it gives them."""
+    return BlankArray((len(batch),), np.float64), BlankArray((len(batch),), np.float64)
