@@ -79,42 +79,42 @@ def fetch(releases):
 
 @main.command()
 @click.argument("builder", metavar="MODULE:FUNCTION")
-@click.option("--rollout", type=int, required=True, help="Rows collected between updates.")
-@click.option("--max-batchsize", type=int, default=256, show_default=True, help="Rows of a pass without gradients.")
-@click.option("--batch-size", type=int, default=64, show_default=True, help="Rows of a gradient step.")
-@click.option("--library", default="tianshou-ppo", show_default=True, help="tianshou-ppo or tianshou-a2c.")
 @click.option("--gib", type=float, required=True, help="Memory of the card, in GiB.")
+@click.option("--rollout", type=int, required=True, help="Rows collected between updates.")
+@click.option("--batch-size", type=int, default=64, show_default=True, help="Rows of a gradient step.")
+@click.option("--max-batchsize", type=int, help="Rows of a pass without gradients: tianshou's, 256 where left out.")
+@click.option("--library", default="tianshou-ppo", show_default=True, help="tianshou-a2c, sb3-ppo or torchrl-ppo.")
+@click.option("--envs", type=int, default=1, show_default=True, help="Environments that are stepped at once.")
 @click.option("--json", "as_json", is_flag=True, help="An object, for a program.")
-def fit(builder, rollout, max_batchsize, batch_size, library, gib, as_json):
-    """Does an update fit on a card, before it is started?
+def fit(builder, gib, as_json, **arguments):
+    """Does an update fit on a card, before it is started? Exits with 1 where it does not.
 
-    MODULE:FUNCTION is called without arguments and returns (actor, critic, obs_space, act_space); see
-    rlrepro.fit.plan for what they are. No GPU is needed, and no memory taken: networks are built on the meta device.
+    MODULE:FUNCTION is called without arguments and returns (actor, critic, obs_space, act_space), as rlrepro.fit.plan
+    takes them; (policy,) is enough for sb3-ppo. No GPU is needed. Networks that are larger than this machine's memory
+    can be built under torch.device("meta").
     """
     from rlrepro.fit import CannotPlan, plan
     from rlrepro.fit.builder import call_builder
 
-    sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}
     try:
-        planned = plan(*call_builder(builder), **sizes, library=library, device_memory_gib=gib)
-        answer = {
-            "stages_bytes": planned.stages,
-            "fits": planned.fits(),
-            "failing_stage": planned.failing_stage(),
-            "largest_batch_size": planned.largest_batch_size(),
-            "largest_max_batchsize": planned.largest_max_batchsize(),
-            "largest_rollout": planned.largest_rollout(),
-        }
+        planned = plan(*call_builder(builder), device_memory_gib=gib, **arguments)
+        largest = {"batch_size": planned.largest_batch_size(), "rollout": planned.largest_rollout()}
+        if planned.max_batchsize is not None:
+            largest["max_batchsize"] = planned.largest_max_batchsize()
     except CannotPlan as error:
         raise click.UsageError(str(error)) from None
     if as_json:
-        click.echo(json.dumps(answer | {"gib": gib, "library": library, **sizes}, indent=2))
-        return
-    click.echo(f"{planned}\n")
-    click.echo(f"fits on {gib:g} GiB" if answer["fits"] else f"{answer['failing_stage']} does not fit on {gib:g} GiB")
-    for name in ("batch_size", "max_batchsize", "rollout"):
-        click.echo(f"largest {name}: {answer[f'largest_{name}']:,}")
-    click.echo("\nThese are tensors. What operators and the allocator take on top is not in it: leave some room.")
+        answer = {"gib": gib, **arguments, "stages_bytes": planned.stages, "margins_bytes": planned.margins}
+        answer |= {"fits": planned.fits(), "failing_stage": planned.failing_stage()}
+        answer |= {f"largest_{name}": size for name, size in largest.items()}
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        failing = planned.failing_stage()
+        verdict = f"does not fit on {gib:g} GiB: {failing} needs more" if failing else f"fits on {gib:g} GiB"
+        click.echo(f"{planned}\n\n{verdict}")
+        for name, size in largest.items():
+            click.echo(f"largest {name} alone: {'no limit by the card' if size is None else f'{size:,}'}")
+    sys.exit(0 if planned.fits() else 1)
 
 
 def _literal(text: str):

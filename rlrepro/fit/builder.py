@@ -4,26 +4,24 @@ import importlib
 import sys
 from pathlib import Path
 
-import torch
-
 from rlrepro.fit.planner import CannotPlan
 
 EXPECTED = "(actor, critic, obs_space, act_space)"
 
 
 def call_builder(text: str) -> tuple:
-    """What FUNCTION of MODULE returns, called on the meta device, so that its networks take no memory. Modules in the
-    working folder are found. Raises CannotPlan, saying what was expected and what was found."""
+    """What FUNCTION of MODULE returns, the first arguments of `plan`. Modules in the working folder are found.
+
+    Raises CannotPlan, saying what was expected and what was found.
+    """
     module, colon, function = text.partition(":")
     if not (module and colon and function):
         raise CannotPlan(f"expected MODULE:FUNCTION, for example train:build_actor_critic; found {text!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), function)
-        with torch.device("meta"):
-            built = found()
+        built = getattr(importlib.import_module(module), function)()
     except Exception as error:
         raise CannotPlan(f"{text} can't be imported and called: {type(error).__name__}: {error}") from error
-    if not isinstance(built, tuple) or len(built) != 4:
-        raise CannotPlan(f"{text} must return {EXPECTED}; found {type(built).__name__}")
+    if not isinstance(built, tuple) or not 1 <= len(built) <= 4:
+        raise CannotPlan(f"{text} must return {EXPECTED}, or what of it the library needs; found {built!r:.60}")
     return built

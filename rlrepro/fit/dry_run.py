@@ -47,10 +47,13 @@ class DryRun:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.count = StorageCount(None, torch.device("cpu"))
         self.with_temporaries = 0
+        self._stack = None
         self._operators, self._copied = operators, copied_to_card
         self._forwards_are_free = False
 
     def __enter__(self):
+        if self._stack is not None:
+            raise RuntimeError("this dry run is entered already")
         self._stack = ExitStack()
         for context in (random_states_kept(), _arrays_of_fakes(), self.fake, self.count, _Operators(self)):
             self._stack.enter_context(context)
@@ -59,6 +62,7 @@ class DryRun:
 
     def __exit__(self, *raised):
         self._stack.close()
+        self._stack = None
 
     def copy(self, module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
         """The same module in that precision, with parameters that take no memory. Call it outside the context."""
@@ -84,7 +88,7 @@ class DryRun:
 
     def ran(self, func, args, result):
         """Take an operator's own memory into account; its result, with parts whose size fake tensors did not know."""
-        if isinstance(result, tuple | list) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
+        if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args))
         live = self.count.live_bytes + self._operators.taken(func, args)
         self.with_temporaries = max(self.with_temporaries, live)
@@ -93,7 +97,9 @@ class DryRun:
     @staticmethod
     def _with_sizes(parts, sizes):
         """The parts of a result, with those that came out empty in the sizes that were measured."""
-        if sizes is None or len(sizes) != sum(part.dim() for part in parts):
+        if sizes is None or not all(isinstance(part, torch.Tensor) for part in parts):
+            return parts
+        if len(sizes) != sum(part.dim() for part in parts):
             return parts
         sizes = iter(sizes)
         shapes = [[next(sizes) for _ in part.shape] for part in parts]
@@ -152,8 +158,12 @@ class _Like:
     dtype: torch.dtype
 
 
+ANSWER = "rlrepro_answer"  # on a fake tensor: what its number is
+
+
 class _Operators(TorchDispatchMode):
-    """Tells the run of each operator, and reads a one where a number of a fake tensor is asked for."""
+    """Tells the run of each operator, and answers where a number of a fake tensor is asked for: whether all are so
+    (finite, say) with yes, whether any is so (not a number, say) with no, and otherwise with a one."""
 
     def __init__(self, run: DryRun):
         super().__init__()
@@ -163,12 +173,17 @@ class _Operators(TorchDispatchMode):
         if func is torch.ops.prim.device.default:
             return args[0].fake_device  # asked for so often that it is answered here
         if func is torch.ops.aten._local_scalar_dense.default:
-            return 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
-        return self.run.ran(func, args, func(*args, **(kwargs or {})))
+            one = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
+            return getattr(args[0], ANSWER, one)
+        result = self.run.ran(func, args, func(*args, **(kwargs or {})))
+        if func.overloadpacket is torch.ops.aten.any:
+            setattr(result, ANSWER, False)
+        return result
 
 
 class BlanksToTorch(TorchFunctionMode):
-    """A blank array that is made a tensor becomes one of zeros, made within `making()`."""
+    """A blank array that is made a tensor becomes one of zeros; where torch would borrow the array, that is made
+    within `making()`."""
 
     def __init__(self, making: Callable[[], AbstractContextManager] = nullcontext):
         super().__init__()
@@ -179,7 +194,7 @@ class BlanksToTorch(TorchFunctionMode):
         if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
             return func(*args, **kwargs)
         dtype = getattr(torch, args[0].dtype.name)
-        with self.making():
+        with nullcontext() if func is torch.tensor else self.making():
             tensor = torch.zeros(args[0].shape, dtype=dtype)
         return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
 

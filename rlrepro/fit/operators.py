@@ -1,5 +1,7 @@
-"""What fake tensors can't tell of an operator, measured on the machine at hand: what it takes for itself on the way (the
-workspace of a convolution), and results whose size only the operator knows (the workspace that an LSTM keeps).
+"""What fake tensors can't tell of an operator, measured on the machine at hand.
+
+That is what it takes for itself on the way (the workspace of a convolution), and results whose size only the operator
+knows (the workspace that an LSTM keeps).
 
 An operator is run at two small numbers of rows. Both grow with the rows in a straight line, and are known from there
 for any number of them.
@@ -12,7 +14,7 @@ from fractions import Fraction
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.lab.memory import peak_memory
 
@@ -23,7 +25,6 @@ FEW, MORE = 16, 32  # rows
 class _Call:
     """An operator's call: the sizes of its tensors and results, one after the other, and the bytes it took on top."""
 
-    func: object
     sizes: tuple[int, ...]
     results: tuple[int, ...]
     taken: int
@@ -35,6 +36,11 @@ class _Line:
 
     few: _Call
     more: _Call
+
+    @property
+    def is_one(self) -> bool:
+        """Whether both are calls of the same kind."""
+        return len(self.few.sizes) == len(self.more.sizes) and len(self.few.results) == len(self.more.results)
 
     def step(self, sizes: tuple[int, ...]) -> Fraction | None:
         """How far on the way from FEW (0) to MORE (1) and beyond these sizes are; None where they are not of this
@@ -66,16 +72,16 @@ class OperatorMemory:
     that was not measured."""
 
     def __init__(self):
-        self._lines = defaultdict(list)
+        self._lines = {}
         self._found = {}
 
     def learn(self, rehearse: Callable[[int], None], device: torch.device) -> "OperatorMemory":
         """Run `rehearse(rows)` for real, twice, and measure each operator in it."""
         few, more = (_watch(rehearse, rows, device) for rows in (FEW, MORE))
-        for line in map(_Line, few, more):
-            comparable = line.few.func is line.more.func and len(line.few.sizes) == len(line.more.sizes)
-            if comparable and len(line.few.results) == len(line.more.results) and line not in self._lines[line.few.func]:
-                self._lines[line.few.func].append(line)
+        for func in few.keys() & more.keys():
+            if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
+                lines = map(_Line, few[func], more[func])
+                self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_one]
         return self
 
     @property
@@ -113,32 +119,42 @@ def sizes_of(values) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _watch(rehearse, rows, device) -> list[_Call]:
+def _watch(rehearse, rows, device) -> dict[object, list[_Call]]:
     with _Watch(device) as watch:
         rehearse(rows)
     return watch.calls
 
 
 class _Watch(TorchDispatchMode):
-    """Measures each operator the first time it meets these sizes."""
+    """Measures each operator the first time it meets these sizes. One that took memory of its own (a convolution: the
+    slow ones do) is not computed again; with weights that are all zero, zeros do as its result."""
 
     def __init__(self, device):
         super().__init__()
-        self.device, self.calls, self._taken = device, [], {}
+        self.device, self.calls = device, defaultdict(list)
+        self._taken, self._results = {}, {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         key = func, sizes_of(args)
-        results = []
 
         def call():
-            results.append(func(*args, **(kwargs or {})))
+            return func(*args, **(kwargs or {}))
 
-        if torch.Tag.pointwise in func.tags or func.is_view:  # these take nothing
-            self._taken[key] = 0
-        if key in self._taken:
-            call()
+        if key in self._results:
+            result = tree_map_only(torch.Tensor, self._zeros, self._results[key])
+        elif key in self._taken or torch.Tag.pointwise in func.tags or func.is_view:
+            result = call()
         else:
-            memory = peak_memory(call, device=str(self.device), warmup=0)
-            self._taken[key] = memory.peak_bytes - max(0, memory.held_bytes)
-        self.calls.append(_Call(*key, sizes_of(results)[1:], self._taken[key]))
-        return results[0]
+            result, self._taken[key] = self._measured(call)
+            if self._taken[key] and not func._schema.is_mutable:
+                self._results[key] = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), result)
+        self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._taken.get(key, 0)))
+        return result
+
+    def _zeros(self, like):
+        return torch.zeros_like(like, device=self.device)
+
+    def _measured(self, call):
+        results = []
+        memory = peak_memory(lambda: results.append(call()), device=str(self.device), warmup=0)
+        return results[0], memory.peak_bytes - max(0, memory.held_bytes)

@@ -15,6 +15,7 @@ from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.rehearsal import Rehearsal
 from rlrepro.fit.sb3 import SB3Stages
 from rlrepro.fit.tianshou import TianshouStages
+from rlrepro.fit.torchrl import TorchRLStages
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.units import format_value
 
@@ -22,8 +23,10 @@ LIBRARIES = {
     "tianshou-ppo": partial(TianshouStages, algorithm="PPO"),
     "tianshou-a2c": partial(TianshouStages, algorithm="A2C"),
     "sb3-ppo": SB3Stages,
+    "torchrl-ppo": TorchRLStages,
 }
 LARGEST = 2**32  # chunks beyond which a search gives up: the card is not what ends it
+RESERVE = 0.03  # of what a stage needs: operators round their workspaces up, and change algorithms with the size
 REHEARSAL_COPIES = 8  # of the weights, that a rehearsal may need: gradients, the optimizer's state, and room
 
 
@@ -36,9 +39,9 @@ class Plan:
     """What an update would need.
 
     `stages` maps each stage to the bytes of tensors live on the card at its worst moment: weights, gradients and the
-    optimizer's state, the rollout's tensors and the activations. `margins` maps it to the bytes that operators take for
-    themselves on top, as measured on this machine (another kind of card may choose other algorithms); it is empty where
-    nothing was measured. What an allocator reserves beyond what it gives out is in neither.
+    optimizer's state, the rollout's tensors and the activations. `margins` maps it to what operators take for
+    themselves on top, as measured on this machine (another kind of card may choose other algorithms), and a small
+    reserve; it is empty where nothing was measured. What an allocator keeps beyond what it gives out is in neither.
     """
 
     stages: dict[str, int]
@@ -87,11 +90,15 @@ class Plan:
     def _largest_cut(self, stage: Callable, limit: int) -> int:
         """The largest size that fits: where remainders are joined, the largest one whose largest chunk fits."""
         rollout = self.rollout
+
+        def needed(rows, size):
+            return self._with_margin(stage(rows, size))
+
         if not self._stages.joins_rest:
-            return _largest(lambda size: stage(rollout, size)[1], limit, rollout)
-        most = _largest(lambda size: stage(-(-rollout // size) * size, size)[1], limit, rollout)
+            return _largest(lambda size: needed(rollout, size), limit, rollout)
+        most = _largest(lambda size: needed(-(-rollout // size) * size, size), limit, rollout)
         sizes = (size for size in range(most, 0, -1) if size == rollout or size + rollout % size <= most)
-        return next((size for size in sizes if stage(rollout, size)[1] <= limit), 0)
+        return next((size for size in sizes if needed(rollout, size) <= limit), 0)
 
     def largest_rollout(self, gib: float | None = None) -> int | None:
         """The longest rollout with these batch sizes that fits on the card, in whole chunks of them; 0 where none does,
@@ -100,10 +107,13 @@ class Plan:
 
         def peak(chunks):
             peaks = _peaks(self._stages, chunks * chunk, self.max_batchsize, self.batch_size, self._envs)
-            return max(peak[1] for peak in peaks.values())
+            return max(map(self._with_margin, peaks.values()))
 
         chunks = _largest(peak, limit, LARGEST)
         return None if chunks == LARGEST else chunk * chunks
+
+    def _with_margin(self, peaks: np.ndarray) -> int:
+        return _with_reserve(peaks) if self.margins else int(peaks[0])
 
     def _limit(self, gib: float | None) -> int:
         gib = self.device_memory_gib if gib is None else gib
@@ -142,11 +152,12 @@ def plan(
 
     | library | actor | critic |
     |---|---|---|
-    | "tianshou-ppo", "tianshou-a2c" | `actor(obs, state=None, info=...)` gives (what `dist_fn` takes, state) | `critic(obs)` gives (rows, 1) |
+    | "tianshou-ppo", "tianshou-a2c" | `actor(obs, state, info)` gives (parameters, state) | `critic(obs)` |
     | "sb3-ppo" | the policy, as `model.policy` is | None |
+    | "torchrl-ppo" | a ProbabilisticActor with `return_log_prob=True` | a ValueOperator |
 
-    They are copied, not changed; build networks that are larger than this machine's memory under
-    `torch.device("meta")`. `obs_space` and `act_space` may be left out where the actor has `observation_space` and
+    tianshou's parameters are what `dist_fn` takes, and its critic gives (rows, 1). Networks are copied, not changed;
+    build those that are larger than this machine's memory under `torch.device("meta")`. `obs_space` and `act_space` may be left out where the actor has `observation_space` and
     `action_space`. `dist_fn` is by default what tianshou's examples use: Categorical of logits, or an independent
     Normal of a pair. `rollout`, `max_batchsize` (tianshou's; 256 by default) and `batch_size` are rows; `envs` is how
     many environments are stepped at once. `device` is "cuda" for a card, to which observations are copied and on which
@@ -164,11 +175,12 @@ def plan(
         max_batchsize = 256 if max_batchsize is None else max_batchsize
     elif max_batchsize is not None:
         raise CannotPlan(f"max_batchsize is tianshou's; {library} has none, found {max_batchsize!r}")
-    for name, size in {"rollout": rollout, "batch_size": batch_size, "max_batchsize": max_batchsize, "envs": envs}.items():
+    sizes = {"rollout": rollout, "batch_size": batch_size, "max_batchsize": max_batchsize, "envs": envs}
+    for name, size in sizes.items():
         if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
             raise CannotPlan(f"{name} must be a whole number, at least 1; found {size!r}")
     for name, network in {"actor": actor, "critic": critic}.items():
-        if not isinstance(network, torch.nn.Module) and (is_tianshou or name == "actor"):
+        if not isinstance(network, torch.nn.Module) and (name == "actor" or library != "sb3-ppo"):
             raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
     obs_space = getattr(actor, "observation_space", None) if obs_space is None else obs_space
     act_space = getattr(actor, "action_space", None) if act_space is None else act_space
@@ -177,7 +189,9 @@ def plan(
     if not isinstance(act_space, spaces.Box | spaces.Discrete):
         raise CannotPlan(f"act_space must be a gymnasium Box or Discrete; found {act_space!r}")
 
-    networks = {"actor": actor, "critic": critic, "dist_fn": dist_fn} if is_tianshou else {"policy": actor}
+    networks = {"policy": actor} if library == "sb3-ppo" else {"actor": actor, "critic": critic}
+    if is_tianshou:
+        networks["dist_fn"] = dist_fn
     make = partial(
         LIBRARIES[library],
         obs_space=obs_space,
@@ -201,15 +215,21 @@ def plan(
             f"of {act_space}: {type(error).__name__}: {error}"
         ) from error
     tensors = {name: int(peak[0]) for name, peak in peaks.items()}
-    margins = {name: int(peak[1] - peak[0]) for name, peak in peaks.items()} if operators.is_known else {}
+    needed = {name: _with_reserve(peak) for name, peak in peaks.items()}
+    margins = {name: needed[name] - tensors[name] for name in peaks} if operators.is_known else {}
     return Plan(tensors, margins, rollout, max_batchsize, batch_size, device_memory_gib, stages, envs)
 
 
 def _peaks(stages, rollout, max_batchsize, batch_size, envs) -> dict[str, np.ndarray]:
     peaks = {"collect": stages.collect(envs)}
     if stages.preprocess:
-        peaks["preprocess"] = stages.preprocess(rollout, min(max_batchsize, rollout))
+        peaks["preprocess"] = stages.preprocess(rollout, min(max_batchsize or rollout, rollout))
     return peaks | {"learn": stages.learn(rollout, min(batch_size, rollout))}
+
+
+def _with_reserve(peaks: np.ndarray) -> int:
+    """Bytes that a stage needs, from its peaks without and with operators' own memory."""
+    return int(peaks[1]) + int(RESERVE * peaks[1])
 
 
 def _optimizer(optimizer, device):

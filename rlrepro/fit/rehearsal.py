@@ -35,6 +35,6 @@ def _with_parameters_on_meta(module) -> dict:
     """A memo of deepcopy, by which parameters and buffers are not copied with their memory."""
     memo = {}
     for tensor in (*module.parameters(), *module.buffers()):
-        on_meta = torch.empty_like(tensor, device="meta")
-        memo[id(tensor)] = torch.nn.Parameter(on_meta, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else on_meta
+        is_parameter, on_meta = isinstance(tensor, torch.nn.Parameter), torch.empty_like(tensor, device="meta")
+        memo[id(tensor)] = torch.nn.Parameter(on_meta, tensor.requires_grad) if is_parameter else on_meta
     return memo

@@ -1,5 +1,6 @@
 """The stages of Stable-Baselines3's PPO: its own code, on tensors that take no memory."""
 
+import copy
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,7 @@ class SB3Stages:
         from stable_baselines3.common.logger import Logger
 
         self.obs_space, self.act_space, self.run = obs_space, act_space, run
-        policy = run.copy(policy, dtype)
+        policy = run.copy(_without_leftovers(policy), dtype)
         with run:
             policy.optimizer = optimizer(policy.parameters(), lr=1e-3)
             self.ppo = PPO(type(policy), None, n_epochs=1, _init_setup_model=False)
@@ -49,11 +50,12 @@ class SB3Stages:
 
     @cache  # noqa: B019 -- as long-lived as the plan it serves
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
-        """The gradient steps: two minibatches and the remainder. Further ones are like them, and the rollout itself
+        """The gradient steps: three minibatches and the remainder. Further ones are like them, and the rollout itself
         stays in host memory."""
-        rows = min(rollout, 2 * batch_size + rollout % batch_size)
+        rows = min(rollout, 3 * batch_size + rollout % batch_size)
+        self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rows)
         with self.run:
-            return self.run.peak_of(lambda: self.update(rows, batch_size))[0]
+            return self.run.peak_of(self.ppo.train)[0]
 
     def _buffer(self, rows: int):
         """A full RolloutBuffer whose arrays take no memory, ready to be cut into minibatches."""
@@ -65,3 +67,12 @@ class SB3Stages:
             setattr(buffer, name, BlankArray((rows, *(array.shape[2:] or (1,))), array.dtype))
         buffer.buffer_size, buffer.full, buffer.generator_ready = rows, True, True
         return buffer
+
+
+def _without_leftovers(policy):
+    """The policy without what training left in it: the optimizer's state and the distribution of the last minibatch."""
+    policy = copy.copy(policy)
+    policy.optimizer = None
+    policy.action_dist = copy.copy(policy.action_dist)
+    policy.action_dist.distribution = None
+    return policy

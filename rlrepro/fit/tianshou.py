@@ -73,7 +73,7 @@ class TianshouStages:
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
         """The gradient steps. The last minibatch is the largest; two before it stand for all others, and each further
         row of the rollout adds what is kept of it."""
-        rows = min(rollout, 2 * batch_size + rollout % batch_size)
+        rows = min(rollout, 3 * batch_size + rollout % batch_size)
         return self._peak_of_learning(rows, batch_size) + round(self._kept_of_a_row() * (rollout - rows))
 
     @cache  # noqa: B019 -- as long-lived as the plan it serves

@@ -1,0 +1,94 @@
+"""The stages of PPO as TorchRL's users write it, with its own GAE and ClipPPOLoss, on tensors that take no memory."""
+
+from functools import cache
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from rlrepro.fit.dry_run import DryRun
+
+
+class TorchRLStages:
+    """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs. The rollout, as
+    a TensorDict, stays on the card, and minibatches are taken from it by index."""
+
+    joins_rest = False  # a short remainder is a minibatch of its own
+
+    def __init__(self, run, actor, critic, obs_space, act_space, optimizer, dtype):
+        from torchrl.objectives import ClipPPOLoss
+        from torchrl.objectives.value import GAE
+
+        self.obs_space, self.run = obs_space, run
+        self.obs_keys = list(dict.fromkeys((*actor.in_keys, *critic.in_keys)))
+        self.actor, critic = (run.copy(net, dtype) for net in (actor, critic))
+        with run:
+            self.loss = ClipPPOLoss(self.actor, critic)
+            recurrent = any(isinstance(part, torch.nn.RNNBase) for part in critic.modules())  # vmap has no rule for it
+            self.gae = GAE(gamma=0.99, lmbda=0.95, value_network=critic, deactivate_vmap=recurrent)
+            self.optimizer = optimizer(self.loss.parameters(), lr=1e-3)
+        self.update(2, 2)  # the optimizer's state comes with the first step
+
+    def update(self, rollout: int, batch_size: int) -> None:
+        """One whole update."""
+        with self.run:
+            data = self._rollout(rollout)
+            self._advantage(data)
+            self._learn(data, batch_size)
+
+    @cache  # noqa: B019 -- as long-lived as the plan it serves
+    def collect(self, envs: int) -> np.ndarray:
+        """One step of the policy in `envs` environments."""
+        with self.run, torch.no_grad():
+            return self.run.peak_of(lambda: self.actor(self._observed(envs)))[0]
+
+    @cache  # noqa: B019
+    def preprocess(self, rollout: int, _=None) -> np.ndarray:
+        """Values of the whole rollout, now and next, in one forward pass, and advantages."""
+        with self.run:
+            data = self._rollout(rollout)
+            return self.run.peak_of(lambda: self._advantage(data))[0]
+
+    @cache  # noqa: B019
+    def learn(self, rollout: int, batch_size: int) -> np.ndarray:
+        """The gradient steps: three minibatches and the remainder, for further ones are like them."""
+        with self.run:
+            data = self._rollout(rollout)
+            self._advantage(data)
+            rows = min(rollout, 3 * batch_size + rollout % batch_size)
+            return self.run.peak_of(lambda: self._learn(data, batch_size, rows))[0]
+
+    def _observed(self, rows):
+        from tensordict import TensorDict
+
+        shape, dtype = (rows, *self.obs_space.shape), getattr(torch, self.obs_space.dtype.name)
+        return TensorDict({key: torch.zeros(shape, dtype=dtype) for key in self.obs_keys}, [rows])
+
+    def _rollout(self, rows):
+        """What a collector gives: what the actor writes, and rewards and ends."""
+        with torch.no_grad():
+            step = self.actor(self._observed(1))
+        data = step.apply(lambda each: each.new_zeros((rows, *each.shape[1:])), batch_size=[rows])
+        ends = {name: torch.zeros(rows, 1, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
+        data["next"] = self._observed(rows).update({"reward": torch.zeros(rows, 1), **ends})
+        return data
+
+    def _advantage(self, data) -> None:
+        with torch.no_grad():
+            if isinstance(self.run, DryRun):
+                with patch("torchrl.objectives.value.advantages.generalized_advantage_estimate", _blank_gae):
+                    self.gae(data)
+            else:
+                self.gae(data)
+
+    def _learn(self, data, batch_size: int, rows: int | None = None) -> None:
+        for chosen in torch.randperm(len(data))[:rows].split(batch_size):
+            losses = self.loss(data[chosen])
+            sum(value for key, value in losses.items() if key.startswith("loss_")).backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+
+
+def _blank_gae(gamma, lmbda, state_value, next_state_value, reward, done, terminated, **_):
+    """In the place of the recursion, which cuts by the data and takes a few numbers a row: (advantage, target)."""
+    return torch.zeros_like(state_value), torch.zeros_like(state_value)
