@@ -43,12 +43,17 @@ class Figure(mpl_figure.Figure):
         return buffer.getvalue()
 
 
-def new_figure(title: str, *, width: float = 7.2, height: float = 4.2):
-    """A figure and its axes in the house style, with a title that says what to see."""
+def new_figure(title: str, *, width: float = 7.2, height: float = 4.2, rows: int = 1, columns: int = 1):
+    """A figure and its axes (an array of them where there are several) in the house style, with a title that says what
+    to see."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-    axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
+        axes = figure.subplots(rows, columns)
+    font = {"fontsize": 12, "fontweight": "bold"}
+    if rows * columns == 1:
+        axes.set_title(title, loc="left", **font)
+    else:
+        figure.suptitle(title, x=0.01, ha="left", **font)
     return figure, axes
 
 

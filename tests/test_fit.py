@@ -339,7 +339,7 @@ print(planned.peak_bytes, int(resident.split()[1]) * 1024)
 def test_networks_larger_than_this_machine_are_planned_on_the_meta_device():
     with torch.device("meta"):
         networks = DiscreteActor(FEATURES, 10**9), VectorCritic(FEATURES)
-    planned = plan(*networks, VECTORS, spaces.Discrete(10**9), rollout=4, batch_size=2)
+        planned = plan(*networks, VECTORS, spaces.Discrete(10**9), rollout=4, batch_size=2)
     assert planned.peak_bytes > 4 * 128 * 10**9 * 4  # weights, gradients and Adam's two
     assert not planned.margins  # nothing could be run
 

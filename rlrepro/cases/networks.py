@@ -37,21 +37,22 @@ class Residual(nn.Module):
 
 
 class ResidualCNN(nn.Sequential):
-    """The residual network of Espeholt et al. (2018), arXiv:1802.01561: (rows, 4, 84, 84) to (rows, outputs).
+    """The residual network of Espeholt et al. (2018), arXiv:1802.01561: (rows, *frames) to (rows, outputs).
 
     Its first convolution works at full resolution, so that its activations are several times those of NatureCNN.
+    `width` multiplies the channels.
     """
 
-    def __init__(self, outputs: int, channels: tuple[int, ...] = (16, 32, 32)):
-        layers, before, side = [], FRAMES[0], FRAMES[1]
-        for after in channels:
+    def __init__(self, outputs: int, frames: tuple[int, int, int] = FRAMES, width: int = 1):
+        layers, (before, height, across) = [], frames
+        for after in (16 * width, 32 * width, 32 * width):
             pool = nn.MaxPool2d(3, stride=2, padding=1)
             layers += [nn.Conv2d(before, after, 3, padding=1), pool, Residual(after), Residual(after)]
-            before, side = after, (side + 1) // 2
+            before, height, across = after, (height + 1) // 2, (across + 1) // 2
         layers += [
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(before * side**2, 256),
+            nn.Linear(before * height * across, 256),
             nn.ReLU(),
             nn.Linear(256, outputs),
         ]

@@ -3,5 +3,5 @@
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"planner": ["CannotPlan", "LIBRARIES", "Plan", "plan"]}
+    __name__, submod_attrs={"planner": ["LIBRARIES", "plan"], "result": ["CannotPlan", "Plan"]}
 )

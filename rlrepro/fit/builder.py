@@ -4,7 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from rlrepro.fit.planner import CannotPlan
+from rlrepro.fit.result import CannotPlan
 
 EXPECTED = "(actor, critic, obs_space, act_space)"
 

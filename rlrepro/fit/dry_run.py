@@ -55,9 +55,10 @@ class DryRun:
         if self._stack is not None:
             raise RuntimeError("this dry run is entered already")
         self._stack = ExitStack()
-        for context in (random_states_kept(), _arrays_of_fakes(), self.fake, self.count, _Operators(self)):
+        blanks = BlanksToTorch(nullcontext if self._copied else self.count.leaving_out)
+        cpu = torch.device("cpu")  # also where the caller's default is another, such as meta
+        for context in (random_states_kept(), _arrays_of_fakes(), self.fake, self.count, _Operators(self), cpu, blanks):
             self._stack.enter_context(context)
-        self._stack.enter_context(BlanksToTorch(nullcontext if self._copied else self.count.leaving_out))
         return self
 
     def __exit__(self, *raised):

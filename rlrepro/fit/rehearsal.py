@@ -16,7 +16,7 @@ class Rehearsal:
 
     def __enter__(self):
         self._stack = ExitStack()
-        for context in (random_states_kept(), BlanksToTorch()):
+        for context in (random_states_kept(), self.device, BlanksToTorch()):
             self._stack.enter_context(context)
 
     def __exit__(self, *raised):

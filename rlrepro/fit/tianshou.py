@@ -5,7 +5,6 @@ from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from torch.distributions import Categorical, Independent, Normal
 
@@ -48,14 +47,9 @@ class TianshouStages:
             self._learn(self._preprocess(rollout), batch_size)
 
     def collect(self, envs: int) -> np.ndarray:
-        """One step of the policy in `envs` environments."""
-
-        def act():
-            with torch.no_grad():
-                return self.algorithm.policy(self._batch(envs)).act
-
+        """One step of the policy in `envs` environments: with gradients, for tianshou's Collector leaves them on."""
         with self.run:
-            return self.run.peak_of(act)[0]
+            return self.run.peak_of(lambda: self.algorithm.policy(self._batch(envs)).act)[0]
 
     def preprocess(self, rollout: int, max_batchsize: int) -> np.ndarray:
         """Returns, advantages and logp_old of a rollout."""

@@ -1,0 +1,49 @@
+"""tianshou's two parameters called batch size: `max_batchsize` and the trainer's `batch_size`.
+
+Upstream: thu-ml/tianshou#1168 calls it "a bit confusing". `SETTINGS` says how much each profile measures, `measure`
+holds what is run under a release, `claims` judges the article, `plots` draws.
+"""
+
+from dataclasses import dataclass
+
+import lazy_loader
+
+BUGGY, NEWEST = "1.0.0", "2.0.1"
+STAGES = ("collect", "returns", "logp_old", "learn")
+ARTICLE_GIB = 8  # of the article's card
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of everything one profile measures. Sizes are rows."""
+
+    network: str
+    rows: int  # of the rollout
+    gib: float  # of the card on which updates are run
+    max_batchsizes: tuple[int, ...]
+    batch_sizes: tuple[int, ...]
+    profile_sizes: tuple[int, int]  # (max_batchsize, batch_size) of the picture over time
+
+
+SETTINGS = {
+    "smoke": Settings(
+        network="residual",
+        rows=160,
+        gib=0.125,
+        max_batchsizes=(8, 64, 160),
+        batch_sizes=(8, 16, 64),
+        profile_sizes=(32, 32),
+    ),
+    "full": Settings(
+        network="residual",
+        rows=10_000,
+        gib=ARTICLE_GIB,
+        max_batchsizes=(64, 2048, 10_000),
+        batch_sizes=(64, 512, 4096),
+        profile_sizes=(256, 256),
+    ),
+}
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submodules=["measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
+)

@@ -1,0 +1,128 @@
+"""Figures of the chapter."""
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+
+from rlrepro import figures
+from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST
+from rlrepro.fit import Plan
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+MIB = 2**20
+SHADES = {"collect": "#EFEFEF", "returns": "#D9E8F5", "logp_old": "#FBE3D6", "learn": "#DDF1EA"}
+
+
+def plot_profile(updates: dict[str, dict], records: Records):
+    """Live bytes over the time of one update, for each release, with its stages shaded and named."""
+    figure, panels = figures.new_figure("One update, stage by stage", rows=2, height=6)
+    for axes, (release, found) in zip(panels, updates.items(), strict=True):
+        seconds, live = np.array(found["trace"]).T
+        for stage, start, end in found["spans"]:
+            axes.axvspan(start, end, color=SHADES[stage], lw=0)
+            if end - start > 0.05 * seconds[-1]:
+                text, place = f"{stage}\n{format_value(found['stages'][stage], 'B')}", axes.get_xaxis_transform()
+                axes.text((start + end) / 2, 1.02, text, transform=place, ha="center", fontsize=9.5)
+        axes.plot(seconds, live / MIB, color=figures.BUGGY if release == BUGGY else figures.UPSTREAM, lw=0.9)
+        axes.set(ylabel=f"tianshou {release}\nlive on the card (MiB)", xlim=(0, seconds[-1]))
+        axes.set_ylim(0, 1.05 * max(max(each[1] for each in other["trace"]) for other in updates.values()) / MIB)
+        axes.grid(visible=False)
+    panels[-1].set_xlabel("seconds")
+    figures.caption(figure, records[-1], _sizes(records.get("two_batch_sizes.stage_peak").setting))
+    return figure
+
+
+def plot_grid(records: Records):
+    """Which pairs of sizes fit on the card, in each release, with the stage that fails written into the cell."""
+    figure, panels = figures.new_figure("Which sizes fit? Each cell is an update that was run", columns=2, width=9.5)
+    for axes, release in zip(panels, (BUGGY, NEWEST), strict=True):
+        cells = {
+            (record.setting["max_batchsize"], record.setting["batch_size"]): record.setting["failed"]
+            for record in records.where("two_batch_sizes.fits", release=release)
+        }
+        _heat_map(axes, cells)
+        axes.set_title(f"tianshou {release}", fontsize=11)
+    panels[-1].set_ylabel("")
+    record = records.get("two_batch_sizes.fits")
+    setting = record.setting
+    what = f"{setting['network']} network, {setting['rows']:,} rows, {setting['gib']:g} GiB"
+    figures.caption(figure, record, what)
+    return figure
+
+
+def plot_planned_grid(planned: Plan, max_batchsizes, batch_sizes, gib: float, records: Records):
+    """The same picture, planned: nothing is run."""
+    title = f"What a card of {gib:g} GiB takes, planned for {planned.rollout:,} rows"
+    figure, axes = figures.new_figure(title, height=4.6)
+    cells = {
+        (chunk, batch): planned.at(max_batchsize=chunk, batch_size=batch).failing_stage(gib)
+        for chunk in max_batchsizes
+        for batch in batch_sizes
+    }
+    _heat_map(axes, cells)
+    figures.caption(figure, records[-1], "tianshou 2.0.1, planned with FakeTensors")
+    return figure
+
+
+def _heat_map(axes, cells: dict[tuple[int, int], str | None]) -> None:
+    """Cells of (max_batchsize, batch_size) with the stage that fails, or None where all fit."""
+    chunks, batches = (sorted({pair[which] for pair in cells}) for which in (0, 1))
+    fails = [[cells[chunk, batch] is not None for batch in batches] for chunk in chunks]
+    colors = ListedColormap([figures.UPSTREAM, figures.BUGGY])
+    axes.imshow(fails, cmap=colors, vmin=0, vmax=1, alpha=0.8, origin="lower", aspect="auto")
+    for row, chunk in enumerate(chunks):
+        for column, batch in enumerate(batches):
+            text = cells[chunk, batch] or "fits"
+            axes.text(column, row, text, ha="center", va="center", color="white", fontsize=9, fontweight="bold")
+    axes.set_xticks(range(len(batches)), [f"{size:,}" for size in batches])
+    axes.set_yticks(range(len(chunks)), [f"{size:,}" for size in chunks])
+    axes.set(xlabel="batch_size (rows)", ylabel="max_batchsize (rows)")
+    axes.grid(visible=False)
+
+
+def plot_collecting(records: Records):
+    """What one step of the collector holds, release by release."""
+    figure, axes = figures.new_figure("Memory of one step of collecting", height=2.8)
+    found = records.where("two_batch_sizes.collecting")
+    for position, record in enumerate(found):
+        gradients = record.setting["with_gradients"]
+        color = figures.BUGGY if gradients else figures.UPSTREAM
+        axes.barh(position, record.value / MIB, color=color, height=0.6)
+        text = f" {format_value(record.value, 'B')}, {'with' if gradients else 'without'} gradients"
+        axes.text(record.value / MIB, position, text, va="center", color=color, fontweight="bold")
+    names = [record.setting["release"] + (", no_grad" if record.setting["no_grad"] else "") for record in found]
+    axes.set_yticks(range(len(found)), [f"tianshou {name}" for name in names])
+    axes.invert_yaxis()
+    axes.margins(x=0.6)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("most live at once (MiB)")
+    setting = found[-1].setting
+    figures.caption(figure, found[-1], f"{setting['network']} network, {setting['envs']} environments")
+    return figure
+
+
+def plot_largest_batch(records: Records):
+    """The largest minibatch of a gradient step that the article's card takes, for several networks."""
+    found = records.where("two_batch_sizes.largest_batch")
+    figure, axes = figures.new_figure(f"The largest minibatch on {found[0].setting['gib']:g} GiB", height=2.9)
+    for position, record in enumerate(found):
+        axes.barh(position, record.value, color=figures.UPSTREAM, height=0.55)
+        text = f" {record.value:,} rows"
+        axes.text(record.value, position, text, va="center", color=figures.UPSTREAM, fontweight="bold")
+    axes.axvline(8, color=figures.BUGGY, ls="--", lw=1.5)
+    axes.text(8, -0.62, " the article's 8", color=figures.BUGGY, fontsize=10)
+    axes.set_yticks(range(len(found)), [record.setting["network"] for record in found])
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(1, 8 * max(record.value for record in found))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("batch_size (rows)")
+    figures.caption(figure, found[0], "tianshou 2.0.1, planned with FakeTensors")
+    return figure
+
+
+def _sizes(setting) -> str:
+    sizes = ", ".join(f"{name}={setting[name]:,}" for name in ("max_batchsize", "batch_size"))
+    return f"{setting['network']} network, {setting['rows']:,} rows, {sizes}"

@@ -1,0 +1,82 @@
+"""Widgets for a notebook: pictures that follow sliders, with a kernel and, on a static page, without one."""
+
+from collections.abc import Iterable
+from io import BytesIO
+
+import ipywidgets as widgets
+
+from rlrepro import figures
+from rlrepro.fit import Plan
+from rlrepro.lab.units import format_value
+
+GIB = 2**30
+
+
+def plan_picture(planned: Plan, gib: float):
+    """What each stage of an update needs, against the card."""
+    failing = planned.failing_stage(gib)
+    verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
+    sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
+    shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size)
+    figure, axes = figures.new_figure(f"{verdict}: {shown}", height=2.8)
+    for position, (stage, needed) in enumerate(planned.needed.items()):
+        color = figures.BUGGY if needed > gib * GIB else figures.UPSTREAM
+        axes.barh(position, planned.stages[stage] / GIB, color=color, height=0.55)
+        axes.barh(position, needed / GIB, color=color, height=0.55, alpha=0.35)
+        axes.text(needed / GIB, position, f" {format_value(needed, 'B')}", va="center", color=color, fontweight="bold")
+    axes.axvline(gib, color=figures.NEUTRAL, ls="--", lw=1.5)
+    axes.set_yticks(range(len(planned.stages)), list(planned.stages))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.35 * max(gib, planned.peak_bytes / GIB))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("needed at the worst moment (GiB); pale: operators' own memory; dashed: the card")
+    return figure
+
+
+def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float = 8) -> widgets.Widget:
+    """Sliders for card, network and sizes over `plan_picture`; each change plans anew, so it needs a kernel.
+
+    `make_plan(width)` gives a Plan of the network of that width.
+    """
+    plans = {}
+    powers = {"base": 2, "step": 1, "readout_format": ",.0f"}
+    controls = {
+        "gib": widgets.FloatLogSlider(gib, base=2, min=-2, max=7, step=0.5, description="card, GiB"),
+        "width": widgets.SelectionSlider(options=list(widths), description="width"),
+        "rollout": widgets.FloatLogSlider(rollout, min=5, max=17, description="rollout", **powers),
+        "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
+        "batch_size": widgets.FloatLogSlider(64, min=0, max=14, description="batch_size", **powers),
+    }
+    picture = widgets.Image(format="png")
+
+    def draw(_=None):
+        width = controls["width"].value
+        if width not in plans:
+            plans[width] = make_plan(width)
+        sizes = {name: int(controls[name].value) for name in ("rollout", "max_batchsize", "batch_size")}
+        picture.value = png(plan_picture(plans[width].at(**sizes), controls["gib"].value))
+
+    for control in controls.values():
+        control.style.description_width, control.continuous_update = "9em", False
+        control.observe(draw, names="value")
+    draw()
+    return widgets.VBox([*controls.values(), picture])
+
+
+def slide(pictures: dict[str, object], name: str) -> widgets.Widget:
+    """A slider that moves between pictures made beforehand, also on a page that has no kernel: `name` is what it sets,
+    `pictures` maps each of its settings to a figure."""
+    images = [widgets.Image(value=png(figure), format="png") for figure in pictures.values()]
+    labels = [widgets.HTML(f"<b>{name} {setting}</b>") for setting in pictures]
+    stack = widgets.Stack([widgets.VBox(pair) for pair in zip(labels, images, strict=True)], selected_index=0)
+    slider = widgets.IntSlider(0, 0, len(images) - 1, description=name, readout=False)
+    slider.style.description_width = "9em"
+    widgets.jslink((slider, "value"), (stack, "selected_index"))
+    return widgets.VBox([slider, stack])
+
+
+def png(figure) -> bytes:
+    """A figure of the house style as a PNG."""
+    buffer = BytesIO()
+    figure.save(buffer)
+    return buffer.getvalue()
