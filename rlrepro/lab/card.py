@@ -72,6 +72,7 @@ class StorageCount(TorchDispatchMode):
         self.limit_bytes, self.device_type = limit_bytes, device.type
         self.live_bytes = self.peak_bytes = 0
         self._counted = {}  # address of a storage -> (its bytes, a reference that tells when it is freed)
+        self._would_add = {}  # what an operator's call looks like -> the bytes it would add
         self._left_out = {}  # address of a storage -> such a reference
         self._leaving_out = False
 
@@ -134,6 +135,13 @@ class StorageCount(TorchDispatchMode):
         target = kwargs.get("device")
         if elsewhere or (target is not None and torch.device(target).type != self.device_type):
             return 0
+        key = func, *(_looks(leaf, tensors) for leaf in tree_leaves((args, kwargs)))
+        if key not in self._would_add:
+            self._would_add[key] = self._found_on_meta(func, args, kwargs)
+        return self._would_add[key]
+
+    @staticmethod
+    def _found_on_meta(func, args, kwargs) -> int:
         try:
             with _disable_current_modes():
                 args, kwargs = tree_map_only(torch.Tensor, _as_meta, (args, kwargs))
@@ -146,6 +154,14 @@ class StorageCount(TorchDispatchMode):
         grown = sum(max(0, storage.nbytes() - before) for storage, before in dict(given).items())
         old = {storage._cdata for storage, _ in given}
         return grown + sum(storage.nbytes() for address, storage in found.items() if address not in old)
+
+
+def _looks(leaf, tensors):
+    """All of an argument that the sizes of results can depend on; a real number matters only where there are no tensors
+    (`arange`)."""
+    if isinstance(leaf, torch.Tensor):
+        return leaf.size(), leaf.layout is torch.strided and leaf.stride(), leaf.dtype
+    return float if tensors and isinstance(leaf, float) else (type(leaf), str(leaf))
 
 
 def _as_meta(tensor):

@@ -28,11 +28,11 @@ class Settings:
 SETTINGS = {
     "smoke": Settings(
         network="residual",
-        rows=160,
-        gib=0.125,
-        max_batchsizes=(8, 64, 160),
-        batch_sizes=(8, 16, 64),
-        profile_sizes=(32, 32),
+        rows=80,
+        gib=0.07,
+        max_batchsizes=(8, 32, 80),
+        batch_sizes=(4, 8, 32),
+        profile_sizes=(16, 16),
     ),
     "full": Settings(
         network="residual",

@@ -78,6 +78,10 @@ def _heat_map(axes, cells: dict[tuple[int, int], str | None]) -> None:
     axes.set_yticks(range(len(chunks)), [f"{size:,}" for size in chunks])
     axes.set(xlabel="batch_size (rows)", ylabel="max_batchsize (rows)")
     axes.grid(visible=False)
+    axes.set_xticks(np.arange(0.5, len(batches) - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, len(chunks) - 1), minor=True)
+    axes.grid(which="minor", color="white", lw=2)
+    axes.tick_params(which="minor", length=0)
 
 
 def plot_collecting(records: Records):
@@ -111,7 +115,7 @@ def plot_largest_batch(records: Records):
         text = f" {record.value:,} rows"
         axes.text(record.value, position, text, va="center", color=figures.UPSTREAM, fontweight="bold")
     axes.axvline(8, color=figures.BUGGY, ls="--", lw=1.5)
-    axes.text(8, -0.62, " the article's 8", color=figures.BUGGY, fontsize=10)
+    axes.text(8, len(found) - 1.5, " the article's 8", color=figures.BUGGY, va="center", fontsize=10)
     axes.set_yticks(range(len(found)), [record.setting["network"] for record in found])
     axes.set_xscale("log", base=2)
     axes.set_xlim(1, 8 * max(record.value for record in found))
