@@ -51,10 +51,14 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
 
     def draw(_=None):
         width = controls["width"].value
-        if width not in plans:
-            plans[width] = make_plan(width)
         sizes = {name: int(controls[name].value) for name in ("rollout", "max_batchsize", "batch_size")}
-        picture.value = png(plan_picture(plans[width].at(**sizes), controls["gib"].value))
+        try:
+            plans[width] = plans.get(width) or make_plan(width)
+            figure = plan_picture(plans[width].at(**sizes), controls["gib"].value)
+        except Exception as error:  # a widget would swallow it
+            figure, axes = figures.new_figure(f"{type(error).__name__}: {error}", height=1)
+            axes.set_axis_off()
+        picture.value = png(figure)
 
     for control in controls.values():
         control.style.description_width, control.continuous_update = "9em", False

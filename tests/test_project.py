@@ -43,7 +43,8 @@ def test_each_dependency_says_what_it_is_for():
 
 
 def test_import_loads_nothing_heavy():
-    script = "import rlrepro, rlrepro.lab, rlrepro.fixes, sys; print({'torch', 'tianshou', 'numpy'} & set(sys.modules))"
+    rooms = "rlrepro, rlrepro.lab, rlrepro.fixes, rlrepro.fit"
+    script = f"import {rooms}, sys; print({{'torch', 'tianshou', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -63,6 +64,8 @@ def imports(path):
         ("fixes/*.py", r"rlrepro|\.\."),
         ("lab/*.py", r"rlrepro(?!\.lab)|\.\.|tianshou|torchrl|stable_baselines3"),
         ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
+        ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
+        ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
         ("claims.py", r"rlrepro\.(?!lab\.records)"),
         ("figures.py", r"rlrepro\.(?!lab)"),
     ],

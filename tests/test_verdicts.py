@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from rlrepro.cases.logp_old import BUGGY, CLAIMS, FIXED, NEWEST
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.lab import Records, read_records
 from rlrepro.verdicts import all_claims, verdict_markdown, verdict_rows
 
 from .conftest import ROOT
 
-REFERENCE = sorted(ROOT.glob("results/*-cores-*/02_logp_old_oom.jsonl"))[0]
+REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def records():
 
 
 def judge(claim_id, records):
-    (claim,) = (claim for claim in CLAIMS if claim.id == claim_id)
+    (claim,) = (claim for claim in all_claims() if claim.id == claim_id)
     return claim.verdict(records).outcome
 
 
@@ -47,6 +47,11 @@ def as_if(records, release):
     return Records(found)
 
 
+def chunk_asked_for(record):
+    return record.setting["max_batchsize"]
+
+
+FORWARD = "two_batch_sizes.largest_forward"
 WITHOUT_THE_EFFECT = {
     "LO1": lambda records: as_if(records, FIXED),
     "LO2": lambda records: as_if(records, BUGGY),
@@ -58,6 +63,12 @@ WITHOUT_THE_EFFECT = {
         changed(records, "logp_old.chunks", [256, 255]), "logp_old.first_ratio_error", 0.0, distribution="plain normal"
     ),
     "LO8": lambda records: changed(records, "logp_old.twin_peak", 1000, cured=False),
+    "TB1": lambda records: changed(records, FORWARD, chunk_asked_for, network="critic", gradients=True),
+    "TB2": lambda records: changed(records, FORWARD, 1000, network="actor", gradients=True),
+    "TB3": lambda records: changed(records, "two_batch_sizes.fits", True, release=BUGGY),
+    "TB4": lambda records: changed(records, "two_batch_sizes.fits", False, release=NEWEST),
+    "TB5": lambda records: changed(records, "two_batch_sizes.largest_chunk", chunk_asked_for),
+    "TB6": lambda records: changed(records, "two_batch_sizes.largest_batch", 4096),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -68,6 +79,12 @@ EXPECTED = {
     "LO6": ("refuted", "supported"),
     "LO7": ("partly", "supported"),
     "LO8": ("refuted", "partly"),
+    "TB1": ("supported", "refuted"),
+    "TB2": ("supported", "refuted"),
+    "TB3": ("supported", "refuted"),
+    "TB4": ("refuted", "supported"),
+    "TB5": ("partly", "supported"),
+    "TB6": ("partly", "refuted"),
 }
 
 
@@ -80,6 +97,20 @@ def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
 
 def test_a_difference_beyond_rounding_refutes(records):
     assert judge("LO4", changed(records, "logp_old.difference", 0.1)) == "refuted"
+
+
+def test_a_size_that_bounds_nothing_is_no_bound(records):
+    assert judge("TB1", changed(records, FORWARD, 1000, network="critic", gradients=False)) == "refuted"
+    unbounded = changed(records, FORWARD, lambda record: 10 * record.setting["batch_size"], gradients=True)
+    assert judge("TB2", unbounded) == "refuted"
+
+
+def test_a_grid_without_a_cell_that_fits_says_nothing(records):
+    assert judge("TB3", changed(records, "two_batch_sizes.fits", False)) == "not testable here"
+
+
+def test_eight_rows_for_every_network_would_support(records):
+    assert judge("TB6", changed(records, "two_batch_sizes.largest_batch", 8)) == "supported"
 
 
 def test_every_claim_is_tested_here():
@@ -116,7 +147,7 @@ def test_the_table_has_a_row_for_each_claim(records):
 
 
 def test_verdicts_are_printed_for_people_and_programs(run_cli):
-    table = run_cli("verdicts", REFERENCE.parent)
+    table = run_cli("verdicts", REFERENCE)
     assert table.returncode == 0 and "LO8" in table.stdout
-    rows = json.loads(run_cli("verdicts", REFERENCE.parent, "--json").stdout)
+    rows = json.loads(run_cli("verdicts", REFERENCE, "--json").stdout)
     assert {"id", "verdict", "figure", "machine"} <= set(rows[0]) and len(rows) >= len(all_claims())

@@ -1,0 +1,61 @@
+"""Sliders: with a kernel they plan anew, without one they move between pictures."""
+
+import pytest
+from ipywidgets.widgets import widget
+from ipywidgets.widgets.widget_link import Link
+
+from rlrepro.explorers import explore, plan_picture, png, slide
+
+from .test_fit import make_plan
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return make_plan("mlp", rollout=512)
+
+
+def test_the_picture_says_what_does_not_fit(planned):
+    assert "fits on 8 GiB" in plan_picture(planned, 8).axes[0].get_title("left")
+    assert "does not fit" in plan_picture(planned, 0.0005).axes[0].get_title("left")
+
+
+def test_a_slider_plans_anew(planned):
+    asked = []
+
+    def make(width):
+        asked.append(width)
+        return planned
+
+    box = explore(make, widths=(1, 2), rollout=256)
+    *controls, picture = box.children
+    by_name = {control.description: control for control in controls}
+    before = bytes(picture.value)
+    by_name["batch_size"].value = 256
+    assert bytes(picture.value) != before and bytes(picture.value).startswith(b"\x89PNG") and asked == [1]
+    by_name["width"].value = 2
+    assert asked == [1, 2]
+
+
+def test_a_plan_that_fails_is_told_and_the_sliders_live_on(planned):
+    def make(width):
+        if width == 2:
+            raise ValueError("width 2 is no network")
+        return planned
+
+    *controls, picture = explore(make, widths=(1, 2)).children
+    width = next(control for control in controls if control.description == "width")
+    before = bytes(picture.value)
+    width.value = 2
+    assert bytes(picture.value) != before
+    width.value = 1
+    assert bytes(picture.value) == before
+
+
+def test_a_slide_needs_no_kernel(planned):
+    figures = {f"{size}": plan_picture(planned.at(batch_size=size), 8) for size in (16, 256)}
+    box = slide(figures, "batch_size")
+    slider, stack = box.children
+    assert slider.max == 1 and len(stack.children) == 2 and stack.selected_index == 0
+    assert [bytes(part.children[1].value) for part in stack.children] == [png(figure) for figure in figures.values()]
+    links = [each for each in widget._instances.values() if isinstance(each, Link)]
+    assert any((link.source[0], link.target[0]) == (slider, stack) for link in links)

@@ -1,0 +1,103 @@
+"""Which size governs which stage, on the real releases."""
+
+import pytest
+
+from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure
+from rlrepro.lab import Release
+
+ROWS = 80  # ten from each of the environments
+
+
+@pytest.fixture(scope="module")
+def releases():
+    found = {version: Release(f"tianshou=={version}") for version in (BUGGY, NEWEST)}
+    yield found
+    for release in found.values():
+        release.close()
+
+
+@pytest.fixture(scope="module")
+def update(releases):
+    """An update of 80 rows by the Nature network, by (version, max_batchsize, batch_size, gib)."""
+    found = {}
+
+    def run(version, max_batchsize=16, batch_size=16, gib=8):
+        key = version, max_batchsize, batch_size, gib
+        if key not in found:
+            arguments = {"max_batchsize": max_batchsize, "batch_size": batch_size, "gib": gib, "network": "nature"}
+            found[key] = releases[version].run(measure.update, rows=ROWS, **arguments)
+        return found[key]
+
+    return run
+
+
+def passes(found, stage, network):
+    return [rows for where, name, rows, _ in found["forwards"] if (where, name) == (stage, network)]
+
+
+@pytest.mark.parametrize("version", [BUGGY, NEWEST])
+def test_the_stages_are_those_of_an_update(update, version):
+    found = update(version)
+    assert tuple(found["stages"]) == STAGES and found["failed"] is None
+    assert passes(found, "returns", "critic") == [16] * 10 and passes(found, "learn", "critic") == [16] * 5
+    assert passes(found, "learn", "actor") == [16] * 5
+    gradients = {(stage, on) for stage, _, _, on in found["forwards"] if stage != "collect"}
+    assert gradients == {("returns", False), ("logp_old", False), ("learn", True)}
+
+
+def test_logp_old_is_cut_only_where_it_is_mended(update):
+    assert passes(update(BUGGY), "logp_old", "actor") == [ROWS]
+    assert passes(update(NEWEST), "logp_old", "actor") == [16] * 5
+
+
+@pytest.mark.parametrize("version", [BUGGY, NEWEST])
+def test_each_size_governs_its_own_stages(update, version):
+    before = update(version)["stages"]
+    wider, longer = update(version, max_batchsize=40)["stages"], update(version, batch_size=40)["stages"]
+    assert wider["returns"] > 1.3 * before["returns"] and wider["learn"] == before["learn"]
+    assert longer["learn"] > before["learn"] + 24 * 2**17 and longer["returns"] == before["returns"]
+    assert (wider["logp_old"] > 1.3 * before["logp_old"]) == (version == NEWEST)
+
+
+def test_a_card_names_the_stage_that_fails(update):
+    found = update(BUGGY)["stages"]
+    gib = (found["returns"] + found["logp_old"]) / 2 / 2**30
+    assert update(BUGGY, gib=gib)["failed"] == "logp_old" and "out of memory" in update(BUGGY, gib=gib)["error"]
+    assert update(NEWEST, gib=gib)["failed"] == "learn"
+
+
+def test_a_trace_rises_to_the_peaks_of_its_stages(releases):
+    found = releases[NEWEST].run(measure.update, ROWS, 16, 16, 8, "nature", trace=True)
+    assert [span[0] for span in found["spans"]] == list(STAGES)
+    for stage, start, end in found["spans"]:
+        within = max(live for seconds, live in found["trace"] if start <= seconds <= end)
+        assert 0.9 * found["stages"][stage] <= within <= found["stages"][stage]
+
+
+def test_collecting_keeps_gradients_from_1_2_0_on(releases):
+    collected = {version: releases[version].run(measure.collecting, 16) for version in releases}
+    assert not collected[BUGGY]["with_gradients"] and collected[NEWEST]["with_gradients"]
+    assert collected[NEWEST]["peak_bytes"] > 1.3 * collected[BUGGY]["peak_bytes"]
+    cured = releases[NEWEST].run(measure.collecting, 16, no_grad=True)
+    assert cured == collected[BUGGY]
+
+
+@pytest.mark.parametrize("version", [BUGGY, NEWEST])
+@pytest.mark.parametrize(
+    "case, expected",
+    [
+        ({"rows": 96}, ([32, 32, 32], [32, 32, 32], None)),
+        ({}, ([32, 32, 36], [32, 32, 36], None)),
+        ({"rows": 63}, ([63], [63], None)),
+        ({"max_batchsize": None}, ([], [], "TypeError")),
+        ({"max_batchsize": 0}, ([], [], "AssertionError")),
+        ({"batch_size": None}, ([32, 32, 36], [100], None)),
+        ({"batch_size": 0}, ([32, 32, 36], [100], None)),
+        ({"rows": 0}, ([], [], "ValueError: torch.cat()")),
+    ],
+)
+def test_the_edges(releases, version, case, expected):
+    found = releases[version].run(measure.edge_case, **case)
+    before, within, error = expected
+    assert (found["before"], found["in"]) == (before, within)
+    assert found["error"].startswith(error) if error else found["error"] is None
