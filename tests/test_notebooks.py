@@ -52,6 +52,15 @@ def test_each_plot_call_shows_a_picture(run):
                 assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
 
 
+def test_a_page_without_a_kernel_has_what_its_sliders_need(run):
+    notebook = nbformat.read(run / "01_two_batch_sizes.ipynb", as_version=4)
+    state = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
+    models = {key: each["model_name"] for key, each in state.items()}
+    links = [each["state"] for each in state.values() if each["model_name"] == "LinkModel"]
+    ends = {models[link[end][0].removeprefix("IPY_MODEL_")] for link in links for end in ("source", "target")}
+    assert ends == {"IntSliderModel", "StackModel"} and list(models.values()).count("ImageModel") >= 5
+
+
 def test_every_claim_gets_a_verdict(run, run_cli):
     rows = json.loads(run_cli("verdicts", run, "--json").stdout)
     assert [row["id"] for row in rows] == [claim.id for claim in all_claims()]

@@ -1,7 +1,10 @@
 """Which size governs which stage, on the real releases."""
 
 import pytest
+import torch
 
+from rlrepro.cases.tianshou_ppo import ppo
+from rlrepro.cases.tianshou_vectors import DiscreteActor, VectorCritic
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure
 from rlrepro.lab import Release
 
@@ -80,6 +83,32 @@ def test_collecting_keeps_gradients_from_1_2_0_on(releases):
     assert collected[NEWEST]["peak_bytes"] > 1.3 * collected[BUGGY]["peak_bytes"]
     cured = releases[NEWEST].run(measure.collecting, 16, no_grad=True)
     assert cured == collected[BUGGY]
+
+
+def collected_with_gradients(cured):
+    """Whether the actor runs with gradients while the newest release's trainer collects."""
+    import gymnasium as gym
+    from tianshou.data import Collector, VectorReplayBuffer
+    from tianshou.env import DummyVectorEnv
+    from tianshou.trainer import OnPolicyTrainerParams
+
+    actor, seen = DiscreteActor(4, 2), set()
+    actor.register_forward_pre_hook(lambda _, args: seen.add((len(args[0]), torch.is_grad_enabled())))
+    algorithm = ppo(actor, VectorCritic(4), action_space=gym.make("CartPole-v1").action_space)
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    collector = Collector(algorithm, envs, VectorReplayBuffer(64, 2))
+    if cured:
+        collector.collect = torch.no_grad()(collector.collect)
+    run = {"max_epochs": 1, "epoch_num_steps": 64, "collection_step_num_env_steps": 64, "batch_size": 32}
+    params = OnPolicyTrainerParams(training_collector=collector, test_collector=None, test_in_training=False, **run)
+    algorithm.run_training(params)
+    assert (32, True) in seen  # the gradient steps
+    return (2, True) in seen
+
+
+def test_under_the_trainer_too(capfd):
+    assert collected_with_gradients(cured=False)
+    assert not collected_with_gradients(cured=True)
 
 
 @pytest.mark.parametrize("version", [BUGGY, NEWEST])

@@ -145,12 +145,14 @@ def _rollout(network: str, rows: int, device: str):
     return _collect(ppo(*visual_networks(network, device=device)), rows)
 
 
-def _collect(algorithm, rows: int, envs: int = ENVS):
+def _collect(algorithm, rows: int, envs: int = ENVS, no_grad: bool = False):
     from tianshou.data import Collector, VectorReplayBuffer
     from tianshou.env import DummyVectorEnv
 
     buffer = VectorReplayBuffer(rows, envs)
     collector = Collector(policy_of(algorithm), DummyVectorEnv([RandomFrames] * envs), buffer)
+    if no_grad:
+        collector.collect = torch.no_grad()(collector.collect)
     collector.reset()
     collector.collect(n_step=rows)
     return buffer
@@ -169,12 +171,12 @@ def _update(algorithm, buffer, batch_size):
 
 def collecting(envs: int, network: str = "residual", device: str = "cpu", no_grad: bool = False) -> dict:
     """One step of the release's Collector in `envs` environments: the most live bytes, weights included, and whether
-    the actor ran with gradients. `no_grad` puts the collector's call under torch.no_grad()."""
+    the actor ran with gradients. `no_grad` puts the collector's method under torch.no_grad."""
     algorithm = ppo(*visual_networks(network, device=device))
     with_gradients = []
     policy_of(algorithm).register_forward_pre_hook(lambda *_: with_gradients.append(torch.is_grad_enabled()))
-    with VirtualCard(64, device=device) as card, torch.no_grad() if no_grad else nullcontext():
-        _collect(algorithm, envs, envs)
+    with VirtualCard(64, device=device) as card:
+        _collect(algorithm, envs, envs, no_grad)
     return {"peak_bytes": card.peak_bytes, "with_gradients": any(with_gradients)}
 
 
