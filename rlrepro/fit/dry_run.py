@@ -4,32 +4,18 @@ The tensors are torch's FakeTensors; the account is VirtualCard's, so that a pla
 """
 
 import copy
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensor, FakeTensorMode
-from torch.overrides import TorchFunctionMode
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit.blanks import BlanksToTorch, arrays_of_fakes, blank_parameters, random_states_kept
 from rlrepro.fit.operators import OperatorMemory
-from rlrepro.lab.card import StorageCount
-
-
-class BlankArray(np.ndarray):
-    """An array of zeros of any size that takes no memory, and whose parts take none either."""
-
-    def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
-        return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape)).view(cls)
-
-    def __getitem__(self, index):
-        if not isinstance(index, slice | list | np.ndarray):
-            return super().__getitem__(index)
-        rows = np.empty(len(self), dtype=bool)[index].shape
-        return BlankArray((*rows, *self.shape[1:]), self.dtype)
+from rlrepro.lab.storage_count import StorageCount
 
 
 class DryRun:
@@ -57,7 +43,7 @@ class DryRun:
         self._stack = ExitStack()
         blanks = BlanksToTorch(nullcontext if self._copied else self.count.leaving_out)
         cpu = torch.device("cpu")  # also where the caller's default is another, such as meta
-        for context in (random_states_kept(), _arrays_of_fakes(), self.fake, self.count, _Operators(self), cpu, blanks):
+        for context in (random_states_kept(), arrays_of_fakes(), self.fake, self.count, _Operators(self), cpu, blanks):
             self._stack.enter_context(context)
         return self
 
@@ -140,19 +126,6 @@ class DryRun:
             self._forwards_are_free = False
 
 
-def blank_parameters(module: torch.nn.Module, dtype: torch.dtype, device: str = "cpu") -> torch.nn.Module:
-    """`module` with zeros, in that precision and on that device, in the place of each parameter and buffer."""
-    for part in module.modules():
-        for tensors in (part._parameters, part._buffers):
-            for name, tensor in tensors.items():
-                if tensor is not None:
-                    kind = dtype if tensor.is_floating_point() else tensor.dtype
-                    blank = torch.zeros(tensor.shape, dtype=kind, device=device)
-                    is_parameter = isinstance(tensor, torch.nn.Parameter)
-                    tensors[name] = torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank
-    return module
-
-
 @dataclass(frozen=True)
 class _Like:
     shape: tuple[int, ...]
@@ -180,46 +153,3 @@ class _Operators(TorchDispatchMode):
         if func.overloadpacket is torch.ops.aten.any:
             setattr(result, ANSWER, False)
         return result
-
-
-class BlanksToTorch(TorchFunctionMode):
-    """A blank array that is made a tensor becomes one of zeros; where torch would borrow the array, that is made
-    within `making()`."""
-
-    def __init__(self, making: Callable[[], AbstractContextManager] = nullcontext):
-        super().__init__()
-        self.making = making
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
-            return func(*args, **kwargs)
-        dtype = getattr(torch, args[0].dtype.name)
-        with nullcontext() if func is torch.tensor else self.making():
-            tensor = torch.zeros(args[0].shape, dtype=dtype)
-        return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
-
-
-@contextmanager
-def _arrays_of_fakes():
-    """Let `.numpy()` of a fake tensor give zeros."""
-
-    def numpy(self, **_):
-        return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
-
-    FakeTensor.numpy = numpy
-    try:
-        yield
-    finally:
-        del FakeTensor.numpy
-
-
-@contextmanager
-def random_states_kept():
-    """Leave the caller's random numbers as they were."""
-    state = np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        np.random.set_state(state)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import torch
 
-from rlrepro.fit.dry_run import BlanksToTorch, blank_parameters, random_states_kept
+from rlrepro.fit.blanks import BlanksToTorch, blank_parameters, random_states_kept
 
 
 class Rehearsal:

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from rlrepro.fit.dry_run import BlankArray
+from rlrepro.fit.blanks import BlankArray
 
 
 class SB3Stages:
