@@ -104,6 +104,7 @@ def fit(builder, gib, as_json, **arguments):
     except CannotPlan as error:
         raise click.UsageError(str(error)) from None
     if as_json:
+        arguments["max_batchsize"] = planned.max_batchsize
         answer = {"gib": gib, **arguments, "stages_bytes": planned.stages, "margins_bytes": planned.margins}
         answer |= {"fits": planned.fits(), "failing_stage": planned.failing_stage()}
         answer |= {f"largest_{name}": size for name, size in largest.items()}
@@ -112,8 +113,10 @@ def fit(builder, gib, as_json, **arguments):
         failing = planned.failing_stage()
         verdict = f"does not fit on {gib:g} GiB: {failing} needs more" if failing else f"fits on {gib:g} GiB"
         click.echo(f"{planned}\n\n{verdict}")
+        stages = {"batch_size": "as far as learn goes", "max_batchsize": "as far as preprocess goes"}
         for name, size in largest.items():
-            click.echo(f"largest {name} alone: {'no limit by the card' if size is None else f'{size:,}'}")
+            where = stages.get(name, "with these sizes; its observations lie in host memory")
+            click.echo(f"largest {name}, {where}: {'no limit by the card' if size is None else f'{size:,}'}")
     sys.exit(0 if planned.fits() else 1)
 
 

@@ -18,7 +18,7 @@ def plan_picture(planned: Plan, gib: float):
     verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
     sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
     shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size)
-    figure, axes = figures.new_figure(f"{verdict}: {shown}", height=2.8)
+    figure, axes = figures.new_figure(f"{verdict}\n{shown}", height=3)
     for position, (stage, needed) in enumerate(planned.needed.items()):
         color = figures.BUGGY if needed > gib * GIB else figures.UPSTREAM
         axes.barh(position, planned.stages[stage] / GIB, color=color, height=0.55)
@@ -29,7 +29,7 @@ def plan_picture(planned: Plan, gib: float):
     axes.invert_yaxis()
     axes.set_xlim(0, 1.35 * max(gib, planned.peak_bytes / GIB))
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("needed at the worst moment (GiB); pale: operators' own memory; dashed: the card")
+    axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the card")
     return figure
 
 
@@ -41,9 +41,9 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
     plans = {}
     powers = {"base": 2, "step": 1, "readout_format": ",.0f"}
     controls = {
-        "gib": widgets.FloatLogSlider(gib, base=2, min=-2, max=7, step=0.5, description="card, GiB"),
+        "gib": widgets.FloatLogSlider(gib, base=2, min=-4, max=9, step=0.5, description="card, GiB"),
         "width": widgets.SelectionSlider(options=list(widths), description="width"),
-        "rollout": widgets.FloatLogSlider(rollout, min=5, max=17, description="rollout", **powers),
+        "rollout": widgets.FloatLogSlider(rollout, min=0, max=20, description="rollout", **powers),
         "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
         "batch_size": widgets.FloatLogSlider(64, min=0, max=14, description="batch_size", **powers),
     }

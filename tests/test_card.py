@@ -194,3 +194,23 @@ def test_limits_a_real_card_and_gives_it_back():
         torch.empty(2**31, dtype=torch.uint8, device="cuda")
     assert torch.cuda.get_per_process_memory_fraction() == before
     torch.empty(2**31, dtype=torch.uint8, device="cuda")
+
+
+def test_a_refusal_is_not_remembered_for_a_smaller_call():
+    with VirtualCard(0.01, device="cpu"), torch.inference_mode():
+        picture = torch.zeros(1, 1, 64, 64)
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.nn.functional.interpolate(picture, scale_factor=32.0)
+        assert torch.nn.functional.interpolate(picture, scale_factor=2.0).shape[-1] == 128
+
+
+def test_the_default_precision_is_part_of_a_call():
+    try:
+        with VirtualCard(0.01, device="cpu"):
+            torch.set_default_dtype(torch.float64)
+            with pytest.raises(torch.OutOfMemoryError):
+                torch.zeros(2_000_000)
+            torch.set_default_dtype(torch.float32)
+            assert torch.zeros(2_000_000).dtype is torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,15 @@ from torch import nn
 
 from rlrepro.cases.networks import NatureCNN, ResidualCNN
 from rlrepro.cases.tianshou_ppo import ACTIONS, ppo, preprocess, visual_networks, visual_rollout
-from rlrepro.cases.tianshou_vectors import FEATURES, DiscreteActor, VectorCritic, mlp, vector_rollout
+from rlrepro.cases.tianshou_vectors import (
+    DISTRIBUTIONS,
+    FEATURES,
+    DiscreteActor,
+    GaussianActor,
+    VectorCritic,
+    mlp,
+    vector_rollout,
+)
 from rlrepro.fit import CannotPlan, plan
 from rlrepro.lab import VirtualCard, peak_memory
 
@@ -122,6 +131,105 @@ def test_tensors_are_planned_to_the_byte(name, sizes):
     assert planned.stages.items() >= {stage: each[0] for stage, each in measured_tianshou(name, *sizes).items()}.items()
 
 
+class Observed(nn.Module):
+    """A network with a normaliser before it, whose buffers are no weights."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(FEATURES, 128), nn.Tanh(), nn.Linear(128, outputs))
+        self.register_buffer("mean", torch.zeros(FEATURES))
+        self.register_buffer("std", torch.ones(FEATURES))
+        self.unused, self.last = nn.Linear(500, 500), None
+
+    def forward(self, rows):
+        self.last = self.body((rows - self.mean) / self.std)
+        return self.last
+
+
+def with_bodies(actor_body, critic_body):
+    actor, critic = DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES)
+    actor.body, critic.body = actor_body, critic_body
+    return actor, critic
+
+
+def shared_trunk():
+    trunk = nn.Sequential(nn.Linear(FEATURES, 512), nn.ReLU())
+    return with_bodies(nn.Sequential(trunk, nn.Linear(512, ACTIONS)), nn.Sequential(trunk, nn.Linear(512, 1)))
+
+
+def used():
+    actor, critic = with_bodies(Observed(ACTIONS), Observed(1))
+    actor(np.zeros((2, FEATURES), np.float32))
+    return actor, critic
+
+
+def batch_norms():
+    return with_bodies(*(nn.Sequential(nn.BatchNorm1d(FEATURES), mlp(FEATURES, size)) for size in (ACTIONS, 1)))
+
+
+@pytest.mark.parametrize(
+    "networks, continuous",
+    [
+        (shared_trunk, False),
+        (used, False),
+        (batch_norms, False),
+        (lambda: (DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES).double().float()), False),
+        (lambda: (GaussianActor(FEATURES, 50), VectorCritic(FEATURES)), True),
+    ],
+    ids=["shared trunk", "normaliser, used before", "BatchNorm", "plain", "Gaussian"],
+)
+def test_other_networks_are_planned_as_exactly(networks, continuous):
+    space = spaces.Box(-1, 1, (50,)) if continuous else CHOICE
+    rows = vector_rollout(130, 50 if continuous else None)
+    results = []
+    with VirtualCard(64, device="cpu") as card:
+        actor, critic = networks()
+        dist_fn = DISTRIBUTIONS["independent" if continuous else "categorical"]
+        algorithm = ppo(actor, critic, max_batchsize=32, dist_fn=dist_fn, action_space=space)
+        for weight in (*algorithm.parameters(), *algorithm.buffers()):
+            weight.data.view(-1)  # an operator, so that the card counts what nothing reads
+        stages = {
+            "preprocess": lambda: results.append(preprocess(algorithm, *rows)),
+            "learn": lambda: algorithm._update_with_batch(results.pop(), 32, 1),
+        }
+        measured(stages, card)
+        found = measured(stages, card)
+    planned = plan(*networks(), VECTORS, space, rollout=130, max_batchsize=32, batch_size=32, device="cpu")
+    for stage, (tensors, _) in found.items():
+        assert planned.stages[stage] == pytest.approx(tensors, rel=1e-3), stage
+
+
+def test_networks_keep_their_precision_unless_told():
+    class Double(DiscreteActor):
+        def forward(self, obs, state=None, info=None, **_):
+            return self.body(torch.as_tensor(obs).double()), state
+
+    class DoubleCritic(VectorCritic):
+        def forward(self, obs, **_):
+            return self.body(torch.as_tensor(obs).double())
+
+    double = Double(FEATURES, ACTIONS).double(), DoubleCritic(FEATURES).double()
+    in_double = plan(*double, VECTORS, CHOICE, rollout=64)
+    single = make_plan("mlp", rollout=64, device="cuda")
+    assert in_double.stages["learn"] > 1.7 * single.stages["learn"]
+
+
+@pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode, lambda: VirtualCard(0.0001, device="cpu")])
+def test_what_is_around_a_plan_changes_nothing(around):
+    networks, expected = TIANSHOU["mlp"](), make_plan("mlp", rollout=64, batch_size=16)
+    with around():
+        planned = plan(*networks, VECTORS, CHOICE, rollout=64, batch_size=16, device="cpu")
+        assert planned.at(envs=128).stages["learn"] == planned.stages["learn"]
+    assert planned.stages == expected.stages
+
+
+def test_plans_can_be_made_in_several_threads():
+    expected = make_plan("mlp", rollout=64).stages
+    with ThreadPoolExecutor(3) as pool:
+        plans = [pool.submit(make_plan, "mlp", rollout=64) for _ in range(4)]
+    assert all(each.result().stages == expected for each in plans)
+
+
 def test_many_chunks_are_extrapolated_to_the_byte():
     planned = make_plan("mlp", rollout=1001, max_batchsize=16, batch_size=100).stages
     assert (
@@ -188,6 +296,17 @@ def test_sb3_is_planned_by_its_own_code(name, sizes):
     assert_close(planned, found)
     if name != "recurrent":
         assert planned.stages["learn"] == pytest.approx(found["learn"][0], abs=256)  # a vector of a minibatch
+
+
+def test_an_sb3_policy_brings_its_own_optimizer_and_may_explore_by_state():
+    from stable_baselines3 import PPO
+
+    def learn(**arguments):
+        model = PPO("MlpPolicy", "Pendulum-v1", n_steps=64, device="cpu", **arguments)
+        return plan(model.policy, rollout=64, library="sb3-ppo").stages["learn"]
+
+    assert learn(policy_kwargs={"optimizer_class": torch.optim.SGD}) < 0.9 * learn()
+    assert learn(use_sde=True) > 0
 
 
 def torchrl_networks(name):
@@ -311,11 +430,22 @@ def test_the_largest_rollout_fits_and_one_more_chunk_does_not():
     assert not make_plan("mlp", rollout=rows + 64, max_batchsize=64).fits(gib)
 
 
+def test_sizes_that_do_not_divide_each_other():
+    planned = make_plan("mlp", rollout=1000, max_batchsize=64, batch_size=1000, device="cuda")
+    gib = planned.at(rollout=24_000).peak_bytes / 2**30
+    assert planned.largest_rollout(gib) == 24_000 and planned.at(rollout=24_000).fits(gib)
+    small = planned.at(max_batchsize=52).needed["preprocess"] / 2**30
+    found = planned.largest_max_batchsize(small)
+    assert found >= 52 and planned.at(max_batchsize=found).needed["preprocess"] <= small * 2**30
+
+
 def test_where_the_rollout_stays_in_host_memory_the_card_does_not_limit_it():
     planned = plan(sb3_model("mlp", 64, 64).policy, rollout=64, library="sb3-ppo")
     assert planned.largest_rollout(1) is None
     with pytest.raises(CannotPlan, match="no max_batchsize"):
         planned.largest_max_batchsize(1)
+    with pytest.raises(CannotPlan, match="max_batchsize is tianshou's"):
+        planned.at(max_batchsize=64)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -365,7 +495,14 @@ def test_planning_leaves_networks_and_random_numbers_alone():
         ({"rollout": 0}, "rollout must be a whole number, at least 1; found 0"),
         ({"batch_size": 2.5}, "batch_size must be"),
         ({"library": "rllib"}, "tianshou-ppo, tianshou-a2c"),
-        ({"library": "torchrl-ppo", "max_batchsize": 64}, "max_batchsize is tianshou's"),
+        ({"library": "torchrl-ppo"}, "actor must be a TensorDict module"),
+        ({"library": "sb3-ppo"}, "actor must be an ActorCriticPolicy"),
+        ({"optimizer": "adam"}, "optimizer must be a class"),
+        ({"dtype": "float16"}, "dtype must be a torch.dtype"),
+        ({"rollout": None}, "rollout must be a whole number"),
+        ({"device_memory_gib": float("inf")}, "gib must be a positive number"),
+        ({"device_memory_gib": "8"}, "gib must be a positive number"),
+        ({"rollout": 10**9, "batch_size": 10**9}, "at most 16,777,216 rows at a time"),
         ({"device": "tpu"}, "device must be cuda or cpu"),
         ({"obs_space": CHOICE}, "obs_space must be a gymnasium Box"),
         ({"obs_space": None}, "obs_space must be a gymnasium Box; found None"),
@@ -402,6 +539,8 @@ def wrong():
     return 3
 def fails():
     return 1 / 0
+def leaves():
+    raise SystemExit
 """
 
 
@@ -422,6 +561,7 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
         ("mine:absent", "no attribute 'absent'"),
         ("mine:wrong", "must return"),
         ("mine:fails", "ZeroDivisionError"),
+        ("mine:leaves", "SystemExit"),
     ],
 )
 def test_a_builder_that_is_none_is_explained(run_cli, tmp_path, builder, message):

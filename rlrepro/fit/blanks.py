@@ -1,12 +1,15 @@
 """Arrays and tensors of zeros that stand in for data, and what makes a library's code take them."""
 
+import copy
 from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from threading import RLock
 
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 
 class BlankArray(np.ndarray):
@@ -23,7 +26,7 @@ class BlankArray(np.ndarray):
 
 
 class BlanksToTorch(TorchFunctionMode):
-    """A blank array that is made a tensor becomes one of zeros; where torch would borrow the array, that is made
+    """A blank array that is made a tensor becomes one of its own; where torch would borrow the array, that is made
     within `making()`."""
 
     def __init__(self, making: Callable[[], AbstractContextManager] = nullcontext):
@@ -35,22 +38,27 @@ class BlanksToTorch(TorchFunctionMode):
         if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
             return func(*args, **kwargs)
         dtype = getattr(torch, args[0].dtype.name)
+        value = 0.5 if dtype.is_floating_point else int(dtype is torch.uint8)  # numbers that networks expect
         with nullcontext() if func is torch.tensor else self.making():
-            tensor = torch.zeros(args[0].shape, dtype=dtype)
+            tensor = torch.full(args[0].shape, value, dtype=dtype)
         return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
 
 
-def blank_parameters(module: torch.nn.Module, dtype: torch.dtype, device: str = "cpu") -> torch.nn.Module:
-    """`module` with zeros, in that precision and on that device, in the place of each parameter and buffer."""
-    for part in module.modules():
-        for tensors in (part._parameters, part._buffers):
-            for name, tensor in tensors.items():
-                if tensor is not None:
-                    kind = dtype if tensor.is_floating_point() else tensor.dtype
-                    blank = torch.zeros(tensor.shape, dtype=kind, device=device)
-                    is_parameter = isinstance(tensor, torch.nn.Parameter)
-                    tensors[name] = torch.nn.Parameter(blank, tensor.requires_grad) if is_parameter else blank
-    return module
+def copy_together(modules: list[torch.nn.Module], stand_in: Callable[[torch.Tensor], torch.Tensor]) -> list:
+    """Deep copies that share what the modules share, with `stand_in(tensor)` in the place of each tensor in them."""
+    memo, together = {}, torch.nn.ModuleList(modules)
+    for part in together.modules():
+        for tensor in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
+                found = stand_in(tensor.detach())
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                memo[id(tensor)] = torch.nn.Parameter(found, tensor.requires_grad) if is_parameter else found
+    return list(copy.deepcopy(together, memo))
+
+
+def kind_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    """The precision of a copy: `dtype` for real numbers, where it is given."""
+    return dtype if dtype and tensor.is_floating_point() else tensor.dtype
 
 
 @contextmanager
@@ -67,12 +75,27 @@ def arrays_of_fakes():
         del FakeTensor.numpy
 
 
+ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler belong to the whole process
+
+
 @contextmanager
-def random_states_kept():
-    """Leave the caller's random numbers as they were."""
+def usual_settings(device: torch.device):
+    """Gradients on, nothing of the caller's modes, and the caller's random numbers left as they were."""
     state = np.random.get_state()
+    settings = (
+        ONE_AT_A_TIME,
+        _disable_current_modes(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
+        torch.autograd.set_detect_anomaly(False),
+        torch.random.fork_rng(devices=[]),
+        device,  # also where the caller's default is another, such as meta
+    )
     try:
-        with torch.random.fork_rng(devices=[]):
+        with ExitStack() as stack:
+            for setting in settings:
+                stack.enter_context(setting)
             yield
     finally:
         np.random.set_state(state)

@@ -2,7 +2,9 @@
 
 import importlib
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 from rlrepro.fit.result import CannotPlan
 
@@ -15,13 +17,15 @@ def call_builder(text: str) -> tuple:
     Raises CannotPlan, saying what was expected and what was found.
     """
     module, colon, function = text.partition(":")
+    module = module.removesuffix(".py")
     if not (module and colon and function):
         raise CannotPlan(f"expected MODULE:FUNCTION, for example train:build_actor_critic; found {text!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        built = getattr(importlib.import_module(module), function)()
-    except Exception as error:
+        with patch("sys.argv", [module]), redirect_stdout(sys.stderr):  # its words are not the answer
+            built = getattr(importlib.import_module(module), function)()
+    except (Exception, SystemExit) as error:
         raise CannotPlan(f"{text} can't be imported and called: {type(error).__name__}: {error}") from error
-    if not isinstance(built, tuple) or not 1 <= len(built) <= 4:
-        raise CannotPlan(f"{text} must return {EXPECTED}, or what of it the library needs; found {built!r:.60}")
+    if not isinstance(built, tuple | list) or not 1 <= len(built) <= 4:
+        raise CannotPlan(f"{text} must return {EXPECTED}, or (policy,) for sb3-ppo; found {type(built).__name__}")
     return built

@@ -3,7 +3,6 @@
 The tensors are torch's FakeTensors; the account is VirtualCard's, so that a plan and a card agree to the byte.
 """
 
-import copy
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.blanks import BlanksToTorch, arrays_of_fakes, blank_parameters, random_states_kept
+from rlrepro.fit.blanks import BlanksToTorch, arrays_of_fakes, copy_together, kind_of, usual_settings
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.lab.storage_count import StorageCount
 
@@ -42,8 +41,8 @@ class DryRun:
             raise RuntimeError("this dry run is entered already")
         self._stack = ExitStack()
         blanks = BlanksToTorch(nullcontext if self._copied else self.count.leaving_out)
-        cpu = torch.device("cpu")  # also where the caller's default is another, such as meta
-        for context in (random_states_kept(), arrays_of_fakes(), self.fake, self.count, _Operators(self), cpu, blanks):
+        usual = usual_settings(torch.device("cpu"))
+        for context in (usual, arrays_of_fakes(), self.fake, self.count, _Operators(self), blanks):
             self._stack.enter_context(context)
         return self
 
@@ -51,12 +50,15 @@ class DryRun:
         self._stack.close()
         self._stack = None
 
-    def copy(self, module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-        """The same module in that precision, with parameters that take no memory. Call it outside the context."""
-        with FakeCopyMode(self.fake):
-            copied = copy.deepcopy(module)
-        with self.fake:
-            return blank_parameters(copied, dtype)
+    def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
+        """The same modules in that precision, with tensors that take no memory. Call it outside the context."""
+
+        def stand_in(tensor):
+            with self.fake, self.count:  # counted from here on, read or not
+                return torch.empty(tensor.shape, dtype=kind_of(tensor, dtype), device="cpu")
+
+        with usual_settings(torch.device("cpu")), FakeCopyMode(self.fake):
+            return copy_together(modules, stand_in)
 
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
         """The most bytes live at once during `fn()`, what was live before included; and its result."""
@@ -106,13 +108,13 @@ class DryRun:
             if key not in known:
                 before = self.count.live_bytes
                 peaks, result = self.peak_of(lambda: forward(*args, **kwargs))
-                like = tree_map_only(torch.Tensor, lambda each: _Like(each.shape, each.dtype), result)
+                like = tree_map_only(torch.Tensor, lambda each: _Like(each.shape, each.stride(), each.dtype), result)
                 known[key] = peaks - before, like
                 return result
             more, like = known[key]
             if not self._forwards_are_free:
                 self._restart(*np.maximum(self._peaks(), self.count.live_bytes + more))
-            return tree_map_only(_Like, lambda like: torch.empty(like.shape, dtype=like.dtype), like)
+            return tree_map_only(_Like, lambda like: like.blank(), like)
 
         module.forward = remembering
 
@@ -129,7 +131,11 @@ class DryRun:
 @dataclass(frozen=True)
 class _Like:
     shape: tuple[int, ...]
+    stride: tuple[int, ...]
     dtype: torch.dtype
+
+    def blank(self) -> torch.Tensor:
+        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
 
 
 ANSWER = "rlrepro_answer"  # on a fake tensor: what its number is

@@ -75,9 +75,14 @@ class OperatorMemory:
         self._lines = {}
         self._found = {}
 
-    def learn(self, rehearse: Callable[[int], None], device: torch.device) -> "OperatorMemory":
-        """Run `rehearse(rows)` for real, twice, and measure each operator in it."""
-        few, more = (_watch(rehearse, rows, device) for rows in (FEW, MORE))
+    def learn(self, update: Callable[[int, int], None], rehearsal) -> "OperatorMemory":
+        """Do `update(rows, rows)` for real, twice, and measure each operator that the rehearsal lets through."""
+        found = []
+        for rows in (FEW, MORE):
+            rehearsal.watch = _Watch(rehearsal.device)
+            update(rows, rows)
+            found.append(rehearsal.watch.calls)
+        few, more = found
         for func in few.keys() & more.keys():
             if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
                 lines = map(_Line, few[func], more[func])
@@ -119,15 +124,9 @@ def sizes_of(values) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _watch(rehearse, rows, device) -> dict[object, list[_Call]]:
-    with _Watch(device) as watch:
-        rehearse(rows)
-    return watch.calls
-
-
 class _Watch(TorchDispatchMode):
     """Measures each operator the first time it meets these sizes. One that took memory of its own (a convolution: the
-    slow ones do) is not computed again; with weights that are all zero, zeros do as its result."""
+    slow ones do) is not computed again, since the numbers do not matter: its first result serves."""
 
     def __init__(self, device):
         super().__init__()
@@ -141,18 +140,16 @@ class _Watch(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
 
         if key in self._results:
-            result = tree_map_only(torch.Tensor, self._zeros, self._results[key])
+            result = tree_map_only(torch.Tensor, torch.clone, self._results[key])
         elif key in self._taken or torch.Tag.pointwise in func.tags or func.is_view:
             result = call()
         else:
             result, self._taken[key] = self._measured(call)
-            if self._taken[key] and not func._schema.is_mutable:
-                self._results[key] = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), result)
+            is_real = all(each.is_floating_point() for each in tree_leaves(result) if isinstance(each, torch.Tensor))
+            if self._taken[key] and is_real and not func._schema.is_mutable:
+                self._results[key] = tree_map_only(torch.Tensor, torch.clone, result)
         self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._taken.get(key, 0)))
         return result
-
-    def _zeros(self, like):
-        return torch.zeros_like(like, device=self.device)
 
     def _measured(self, call):
         results = []

@@ -7,10 +7,11 @@ from functools import partial
 import torch
 from gymnasium import spaces
 
+from rlrepro.fit.blanks import ONE_AT_A_TIME
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.rehearsal import Rehearsal
-from rlrepro.fit.result import CannotPlan, Plan
+from rlrepro.fit.result import CannotPlan, Plan, check_size
 from rlrepro.fit.sb3 import SB3Stages
 from rlrepro.fit.tianshou import TianshouStages
 from rlrepro.fit.torchrl import TorchRLStages
@@ -21,6 +22,15 @@ LIBRARIES = {
     "tianshou-a2c": partial(TianshouStages, algorithm="A2C"),
     "sb3-ppo": SB3Stages,
     "torchrl-ppo": TorchRLStages,
+}
+CALLS = {
+    "tianshou": (
+        "tianshou calls actor(obs, state, info) and critic(obs) with NumPy arrays (torch.as_tensor takes them). The "
+        "actor returns (what dist_fn takes, state): logits for a Discrete space, (mean, scale) for a Box; the critic "
+        "returns (rows, 1)"
+    ),
+    "sb3": "the policy is run as model.train() runs it",
+    "torchrl": "the actor must be made with return_log_prob=True; both read the observation under their in_keys",
 }
 
 
@@ -34,8 +44,8 @@ def plan(
     batch_size: int = 64,
     max_batchsize: int | None = None,
     library: str = "tianshou-ppo",
-    optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
-    dtype: torch.dtype = torch.float32,
+    optimizer: type[torch.optim.Optimizer] | None = None,
+    dtype: torch.dtype | None = None,
     dist_fn: Callable | None = None,
     envs: int = 1,
     device_memory_gib: float | None = None,
@@ -55,61 +65,81 @@ def plan(
     known. `obs_space` and `act_space` may be left out where the actor has `observation_space` and
     `action_space`. `dist_fn` is by default what tianshou's examples use: Categorical of logits, or an independent
     Normal of a pair. `rollout`, `max_batchsize` (tianshou's; 256 by default) and `batch_size` are rows; `envs` is how
-    many environments are stepped at once. `device` is "cuda" for a card, to which observations are copied and on which
+    many environments are stepped at once. `optimizer` is Adam by default, or what an SB3 policy has; `dtype` is another
+    precision for the networks. `device` is "cuda" for a card, to which observations are copied and on which
     optimizers work on all parameters at once, or "cpu", where neither is so.
 
     Raises CannotPlan, naming the argument, for sizes that are not positive, a space that is not supported, a network
     that can't take the observation, and code that can't be followed without computing it.
     """
-    if library not in LIBRARIES:
-        raise CannotPlan(f"library must be one of {', '.join(LIBRARIES)}; found {library!r}")
+    _check(library, actor, critic, dist_fn, optimizer, dtype)
+    device = str(device).partition(":")[0]
     if device not in ("cuda", "cpu"):
         raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
-    is_tianshou = library.startswith("tianshou")
-    if is_tianshou:
-        max_batchsize = 256 if max_batchsize is None else max_batchsize
-    elif max_batchsize is not None:
-        raise CannotPlan(f"max_batchsize is tianshou's; {library} has none, found {max_batchsize!r}")
-    for name, network in {"actor": actor, "critic": critic}.items():
-        if not isinstance(network, torch.nn.Module) and (name == "actor" or library != "sb3-ppo"):
-            raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
+    is_tianshou, is_sb3 = library.startswith("tianshou"), library == "sb3-ppo"
+    if is_tianshou and max_batchsize is None:
+        max_batchsize = 256
+    for name, size in {"rollout": rollout, "batch_size": batch_size, "envs": envs}.items():
+        check_size(name, size)
     obs_space = getattr(actor, "observation_space", None) if obs_space is None else obs_space
     act_space = getattr(actor, "action_space", None) if act_space is None else act_space
     if not isinstance(obs_space, spaces.Box):
         raise CannotPlan(f"obs_space must be a gymnasium Box; found {obs_space!r}")
     if not isinstance(act_space, spaces.Box | spaces.Discrete):
         raise CannotPlan(f"act_space must be a gymnasium Box or Discrete; found {act_space!r}")
-
-    networks = {"policy": actor} if library == "sb3-ppo" else {"actor": actor, "critic": critic}
-    if is_tianshou:
-        networks["dist_fn"] = dist_fn
+    optimizer = optimizer or (type(actor.optimizer) if is_sb3 else torch.optim.Adam)
+    networks = {"policy": actor} if is_sb3 else {"actor": actor, "critic": critic}
     make = partial(
         LIBRARIES[library],
         obs_space=obs_space,
         act_space=act_space,
-        optimizer=_optimizer(optimizer, device),
+        optimizer=_as_on(device, optimizer),
         dtype=dtype,
         **networks,
+        **({"dist_fn": dist_fn} if is_tianshou else {}),
     )
-    try:
-        operators = OperatorMemory()
-        if not any(weight.is_meta for net in (actor, critic) if net is not None for weight in net.parameters()):
-            machine = resolve_device("auto")
-            stages = make(Rehearsal(machine))
-            operators.learn(lambda rows: stages.update(rows, rows), machine)
-            del stages
-        stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
+    with ONE_AT_A_TIME:
+        try:
+            operators = OperatorMemory()
+            if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
+                rehearsal = Rehearsal(resolve_device("auto"))
+                operators.learn(make(rehearsal).update, rehearsal)
+            stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
+        except Exception as error:
+            raise CannotPlan(
+                f"the networks could not be run on observations of shape {obs_space.shape} ({obs_space.dtype}) and "
+                f"actions of {act_space}: {type(error).__name__}: {error}\n{CALLS[library.partition('-')[0]]}"
+            ) from error
         return Plan(rollout, max_batchsize, batch_size, envs, device_memory_gib, stages, operators.is_known)
-    except CannotPlan:
-        raise
-    except Exception as error:
-        raise CannotPlan(
-            f"the networks could not be run on observations of shape {obs_space.shape} ({obs_space.dtype}) and actions "
-            f"of {act_space}: {type(error).__name__}: {error}"
-        ) from error
 
 
-def _optimizer(optimizer, device):
-    """What makes the optimizer, working as it does on that device."""
+def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
+    """Raise CannotPlan for networks that are not what the library takes, and arguments that it has no use for."""
+    if library not in list(LIBRARIES):
+        raise CannotPlan(f"library must be one of {', '.join(LIBRARIES)}; found {library!r}")
+    is_sb3 = library == "sb3-ppo"
+    networks = {"actor": actor} if is_sb3 else {"actor": actor, "critic": critic}
+    for name, network in networks.items():
+        if not isinstance(network, torch.nn.Module):
+            raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
+        if any(isinstance(part, torch.jit.ScriptModule) for part in network.modules()):
+            raise CannotPlan(f"{name} is scripted, which can't be followed; give the module that was scripted")
+        if library == "torchrl-ppo" and not hasattr(network, "in_keys"):
+            raise CannotPlan(f"{name} must be a TensorDict module for {library}; found {type(network).__name__}")
+    if is_sb3 and not hasattr(actor, "action_dist"):
+        raise CannotPlan(f"actor must be an ActorCriticPolicy, as model.policy is; found {type(actor).__name__}")
+    if is_sb3 and critic is not None:
+        raise CannotPlan("critic must be left out for sb3-ppo, whose policy holds both")
+    if dist_fn is not None and not library.startswith("tianshou"):
+        raise CannotPlan(f"dist_fn is tianshou's; {library} has none")
+    if optimizer is not None and not callable(optimizer):
+        raise CannotPlan(f"optimizer must be a class such as torch.optim.Adam; found {optimizer!r}")
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise CannotPlan(f"dtype must be a torch.dtype such as torch.bfloat16; found {dtype!r}")
+
+
+def _as_on(device: str, optimizer: Callable) -> Callable:
+    """What makes the optimizer, working as it does on that device where the caller does not say how."""
+    says = {"foreach", "fused"} & getattr(optimizer, "keywords", {}).keys()
     takes_foreach = "foreach" in inspect.signature(optimizer).parameters
-    return partial(optimizer, foreach=device == "cuda") if takes_foreach else optimizer
+    return partial(optimizer, foreach=device == "cuda") if takes_foreach and not says else optimizer

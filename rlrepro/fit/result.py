@@ -2,17 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf, lcm
+from numbers import Real
 
 import numpy as np
 
 from rlrepro.lab.units import format_value
 
 RESERVE = 0.03  # of what a stage needs: operators round their workspaces up, and change algorithms with the size
+SIZES = ("rollout", "max_batchsize", "batch_size", "envs")
+MOST_ROWS = 2**24  # at a time: a plan keeps an index for each
 LARGEST = 2**32  # chunks beyond which a search gives up: the card is not what ends it
 
 
 class CannotPlan(ValueError):
     """An argument of `plan` that it can't work with: which, what was expected, what was found."""
+
+
+def check_size(name: str, size, *, may_be_none: bool = False) -> None:
+    """Raise CannotPlan for what is no number of rows."""
+    is_whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+    if not (may_be_none and size is None) and not (is_whole and size >= 1):
+        raise CannotPlan(f"{name} must be a whole number, at least 1; found {size!r}")
 
 
 @dataclass(frozen=True)
@@ -36,15 +47,22 @@ class Plan:
     _has_margins: bool = field(repr=False)
 
     def __post_init__(self):
-        sizes = {name: getattr(self, name) for name in ("rollout", "max_batchsize", "batch_size", "envs")}
-        for name, size in sizes.items():
-            if size is not None and (isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1):
-                raise CannotPlan(f"{name} must be a whole number, at least 1; found {size!r}")
-        peaks = {"collect": self._runs.collect(self.envs)}
-        if self._runs.preprocess:
-            chunk = min(self.max_batchsize or self.rollout, self.rollout)
-            peaks["preprocess"] = self._runs.preprocess(self.rollout, chunk)
-        peaks["learn"] = self._runs.learn(self.rollout, min(self.batch_size, self.rollout))
+        for name in SIZES:
+            check_size(name, getattr(self, name), may_be_none=name == "max_batchsize")
+        if self.max_batchsize is not None and not self._runs.takes_max_batchsize:
+            raise CannotPlan(f"max_batchsize is tianshou's; this library has none, found {self.max_batchsize!r}")
+        if self.device_memory_gib is not None:
+            self._limit(None)
+        chunk, batch = (min(size or self.rollout, self.rollout) for size in (self.max_batchsize, self.batch_size))
+        if max(chunk * self._runs.takes_max_batchsize, batch) > MOST_ROWS:
+            raise CannotPlan(f"at most {MOST_ROWS:,} rows at a time can be planned; found {max(chunk, batch):,}")
+        try:
+            peaks = {"collect": self._runs.collect(self.envs)}
+            if self._runs.preprocess:
+                peaks["preprocess"] = self._runs.preprocess(self.rollout, chunk)
+            peaks["learn"] = self._runs.learn(self.rollout, batch)
+        except Exception as error:
+            raise CannotPlan(f"the update could not be followed: {type(error).__name__}: {error}") from error
         stages = {name: int(peak[0]) for name, peak in peaks.items()}
         object.__setattr__(self, "stages", stages)
         margins = {name: self._needs(peak) - stages[name] for name, peak in peaks.items()} if self._has_margins else {}
@@ -56,7 +74,7 @@ class Plan:
 
     def at(self, **sizes) -> "Plan":
         """The same networks with another `rollout`, `max_batchsize`, `batch_size`, `envs` or `device_memory_gib`."""
-        kept = {name: getattr(self, name) for name in ("rollout", "max_batchsize", "batch_size", "envs")}
+        kept = {name: getattr(self, name) for name in SIZES}
         kept |= {"device_memory_gib": self.device_memory_gib, "_runs": self._runs, "_has_margins": self._has_margins}
         return Plan(**kept | sizes)
 
@@ -96,27 +114,31 @@ class Plan:
 
     def _largest_cut(self, stage: Callable, limit: int) -> int:
         """The largest size that fits: where remainders are joined, the largest one whose largest chunk fits."""
-        rollout = self.rollout
+        rollout, most = self.rollout, min(self.rollout, MOST_ROWS)
 
         def needed(rows, size):
             return self._needs(stage(rows, size))
 
         if not self._runs.joins_rest:
-            return _largest(lambda size: needed(rollout, size), limit, rollout)
-        most = _largest(lambda size: needed(-(-rollout // size) * size, size), limit, rollout)
-        sizes = (size for size in range(most, 0, -1) if size == rollout or size + rollout % size <= most)
+            return _largest(lambda size: needed(rollout, size), limit, most)
+        most = _largest(lambda size: needed(rollout // size * size, size), limit, most)  # if nothing had to be joined
+        sizes = (size for size in range(most, 0, -1) if size + rollout % size <= most)
         return next((size for size in sizes if needed(rollout, size) <= limit), 0)
 
     def largest_rollout(self, gib: float | None = None) -> int | None:
-        """The longest rollout with these batch sizes that fits on the card, in whole chunks of them; 0 where none does,
-        and None where the card sets no limit. Its observations lie in host memory, which this does not look at."""
-        limit, chunk = self._limit(gib), self.max_batchsize or self.batch_size
+        """The longest rollout with these batch sizes that fits on the card: a multiple of both, or else shorter than
+        either; 0 where none fits, and None where the card sets no limit. Its observations lie in host memory, which
+        this does not look at."""
+        limit, sizes = self._limit(gib), (self.max_batchsize or self.batch_size, self.batch_size)
+        chunk = lcm(*sizes)
         chunks = _largest(lambda chunks: self.at(rollout=chunks * chunk).peak_bytes, limit, LARGEST)
+        if chunks == 0:
+            return _largest(lambda rows: self.at(rollout=rows).peak_bytes, limit, min(sizes))
         return None if chunks == LARGEST else chunk * chunks
 
     def _limit(self, gib: float | None) -> int:
         gib = self.device_memory_gib if gib is None else gib
-        if gib is None or not gib > 0:
+        if not isinstance(gib, Real) or not 0 < gib < inf:
             raise CannotPlan(f"gib must be a positive number of GiB (or give plan() device_memory_gib), found {gib!r}")
         return int(gib * 2**30)
 

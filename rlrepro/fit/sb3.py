@@ -14,6 +14,7 @@ class SB3Stages:
     between the two, SB3 computes in each step of collecting."""
 
     preprocess = None
+    takes_max_batchsize = False
     joins_rest = False  # a short remainder is a minibatch of its own
 
     def __init__(self, run, policy, obs_space, act_space, optimizer, dtype):
@@ -21,7 +22,7 @@ class SB3Stages:
         from stable_baselines3.common.logger import Logger
 
         self.obs_space, self.act_space, self.run = obs_space, act_space, run
-        policy = run.copy(_without_leftovers(policy), dtype)
+        (policy,) = run.copy([_without_leftovers(policy)], dtype)
         with run:
             policy.optimizer = optimizer(policy.parameters(), lr=1e-3)
             self.ppo = PPO(type(policy), None, n_epochs=1, _init_setup_model=False)
@@ -41,12 +42,10 @@ class SB3Stages:
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
 
-        def act():
-            with torch.no_grad():
-                return self.ppo.policy(torch.as_tensor(BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)))
-
-        with self.run:
-            return self.run.peak_of(act)[0]
+        policy, observed = self.ppo.policy, BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)
+        with self.run, torch.no_grad():
+            policy.set_training_mode(False)
+            return self.run.peak_of(lambda: policy(torch.as_tensor(observed)))[0]
 
     @cache  # noqa: B019 -- as long-lived as the plan it serves
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
@@ -70,9 +69,13 @@ class SB3Stages:
 
 
 def _without_leftovers(policy):
-    """The policy without what training left in it: the optimizer's state and the distribution of the last minibatch."""
-    policy = copy.copy(policy)
-    policy.optimizer = None
-    policy.action_dist = copy.copy(policy.action_dist)
-    policy.action_dist.distribution = None
+    """The policy without what use left in it, which can't be copied: the optimizer's state, and what its distribution
+    remembers of the last minibatch."""
+    policy, left = copy.copy(policy), copy.copy(policy.action_dist)
+    for name, value in vars(left).items():
+        if isinstance(value, torch.Tensor):
+            setattr(left, name, value.detach())
+        elif isinstance(value, torch.distributions.Distribution):
+            setattr(left, name, None)
+    policy.optimizer, policy.action_dist = None, left
     return policy

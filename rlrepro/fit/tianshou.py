@@ -17,6 +17,7 @@ class TianshouStages:
     """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs."""
 
     joins_rest = True  # Batch.split(merge_last=True)
+    takes_max_batchsize = True
 
     def __init__(self, run, algorithm, actor, critic, obs_space, act_space, optimizer, dtype, dist_fn):
         from tianshou import algorithm as library
@@ -24,7 +25,7 @@ class TianshouStages:
         from tianshou.algorithm.optim import TorchOptimizerFactory
 
         self.obs_space, self.act_space, self.run = obs_space, act_space, run
-        actor, critic = (run.copy(net, dtype) for net in (actor, critic))
+        actor, critic = run.copy([actor, critic], dtype)
         with run:
             policy = ProbabilisticActorPolicy(
                 actor=actor,
@@ -36,6 +37,7 @@ class TianshouStages:
                 policy=policy, critic=critic, optim=TorchOptimizerFactory(optimizer, lr=1e-3)
             )
             self.algorithm.compute_episodic_return = _blank_returns
+            self.algorithm.train()  # as in its update
         self.update(2, 2)  # the optimizer's state comes with the first step
         for net in (actor, critic):
             run.remember_forwards(net)
@@ -47,9 +49,13 @@ class TianshouStages:
             self._learn(self._preprocess(rollout), batch_size)
 
     def collect(self, envs: int) -> np.ndarray:
-        """One step of the policy in `envs` environments: with gradients, for tianshou's Collector leaves them on."""
+        """One step of the policy in `envs` environments, as tianshou's Collector takes it: with gradients."""
+        policy = self.algorithm.policy
         with self.run:
-            return self.run.peak_of(lambda: self.algorithm.policy(self._batch(envs)).act)[0]
+            policy.eval()
+            peak, _ = self.run.peak_of(lambda: policy(self._batch(envs)).act)
+            policy.train()
+        return peak
 
     def preprocess(self, rollout: int, max_batchsize: int) -> np.ndarray:
         """Returns, advantages and logp_old of a rollout."""
@@ -68,7 +74,8 @@ class TianshouStages:
         """The gradient steps. The last minibatch is the largest; two before it stand for all others, and each further
         row of the rollout adds what is kept of it."""
         rows = min(rollout, 3 * batch_size + rollout % batch_size)
-        return self._peak_of_learning(rows, batch_size) + round(self._kept_of_a_row() * (rollout - rows))
+        further = round(self._kept_of_a_row() * (rollout - rows)) if rollout > rows else 0
+        return self._peak_of_learning(rows, batch_size) + further
 
     @cache  # noqa: B019 -- as long-lived as the plan it serves
     def _peak_of_chunks(self, chunks: int, rest: int, max_batchsize: int, free: bool = False) -> np.ndarray:

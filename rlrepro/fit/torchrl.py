@@ -13,6 +13,7 @@ class TorchRLStages:
     """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs. The rollout, as
     a TensorDict, stays on the card, and minibatches are taken from it by index."""
 
+    takes_max_batchsize = False
     joins_rest = False  # a short remainder is a minibatch of its own
 
     def __init__(self, run, actor, critic, obs_space, act_space, optimizer, dtype):
@@ -21,7 +22,7 @@ class TorchRLStages:
 
         self.obs_space, self.run = obs_space, run
         self.obs_keys = list(dict.fromkeys((*actor.in_keys, *critic.in_keys)))
-        self.actor, critic = (run.copy(net, dtype) for net in (actor, critic))
+        self.actor, critic = run.copy([actor, critic], dtype)
         with run:
             self.loss = ClipPPOLoss(self.actor, critic)
             recurrent = any(isinstance(part, torch.nn.RNNBase) for part in critic.modules())  # vmap has no rule for it

@@ -81,7 +81,8 @@ class StorageCount(TorchDispatchMode):
         target = kwargs.get("device")
         if elsewhere or (target is not None and torch.device(target).type != self.device_type):
             return 0
-        key = func, *(_looks(leaf, tensors) for leaf in tree_leaves((args, kwargs)))
+        leaves = (_looks(leaf, func) for leaf in tree_leaves((args, kwargs)))
+        key = func, torch.get_default_dtype(), *kwargs, *leaves
         if key not in self._would_add:
             self._would_add[key] = self._found_on_meta(func, args, kwargs)
         return self._would_add[key]
@@ -102,12 +103,12 @@ class StorageCount(TorchDispatchMode):
         return grown + sum(storage.nbytes() for address, storage in found.items() if address not in old)
 
 
-def _looks(leaf, tensors):
-    """All of an argument that the sizes of results can depend on; a real number matters only where there are no tensors
-    (`arange`)."""
+def _looks(leaf, func):
+    """All of an argument that the sizes of results can depend on. An operator that works in place has its sizes from
+    its tensors, whatever real numbers it is given (an optimizer gives others in each step)."""
     if isinstance(leaf, torch.Tensor):
         return leaf.size(), leaf.layout is torch.strided and leaf.stride(), leaf.dtype
-    return float if tensors and isinstance(leaf, float) else (type(leaf), str(leaf))
+    return float if isinstance(leaf, float) and func._schema.is_mutable else (type(leaf), str(leaf))
 
 
 def _as_meta(tensor):

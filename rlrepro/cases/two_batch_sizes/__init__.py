@@ -39,7 +39,7 @@ SETTINGS = {
         rows=10_000,
         gib=ARTICLE_GIB,
         max_batchsizes=(64, 2048, 10_000),
-        batch_sizes=(64, 512, 4096),
+        batch_sizes=(512, 4096),
         profile_sizes=(256, 256),
     ),
 }

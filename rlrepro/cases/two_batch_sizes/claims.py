@@ -39,7 +39,8 @@ def judge_batch_size(records: Records) -> Verdict:
 
 
 def _judge_parameter(records, which, network):
-    governs, name = ("the passes without gradients", "the gradient step")[which], PARAMETERS[which]
+    governs = (f"the {network}'s passes without gradients", f"the {network}'s gradient step")[which]
+    name, others = PARAMETERS[which], ("gradient step does", "passes without gradients do")[which]
     lines, holds = [], []
     for release in (BUGGY, NEWEST):
         without, with_gradients = (_largest_forward(records, release, network, each) for each in (False, True))
@@ -48,8 +49,8 @@ def _judge_parameter(records, which, network):
         lines.append(f"{release}: {min(own.values()):,} to {max(own.values()):,} rows in {governs}")
     figure = ", ".join(lines)
     if all(holds):
-        return Verdict("supported", figure, f"the {network}'s largest pass follows {name}, and no other pass does")
-    return Verdict("refuted", figure, f"{name} does not bound {governs} of the {network}, or bounds more than those")
+        return Verdict("supported", figure, f"the size follows {name} and stays below twice of it; the {others} not")
+    return Verdict("refuted", figure, f"{name} does not bound {governs}, or the {others} follow it too")
 
 
 def judge_no_way_out(records: Records) -> Verdict:
@@ -65,7 +66,7 @@ def judge_no_way_out(records: Records) -> Verdict:
         raise MissingRecord("no cell of the grid fits on the fixed release, so that the grid says nothing")
     if fits[BUGGY]:
         return Verdict("refuted", figure, f"some values do fit in {BUGGY} ({where})")
-    return Verdict("supported", figure, f"no value of either helps in {BUGGY} ({where})")
+    return Verdict("supported", figure, f"none of the values tried helps in {BUGGY} ({where})")
 
 
 def judge_published(records: Records) -> Verdict:
@@ -74,9 +75,7 @@ def judge_published(records: Records) -> Verdict:
         raise MissingRecord(f"no record of two_batch_sizes.fits with release={NEWEST}")
     figure = f"{NEWEST}, from the package index: {sum(record.value for record in found)} of {len(found)} fit"
     if any(record.value for record in found):
-        return Verdict(
-            "refuted", figure, "the published package has no such bug any more; pip install --upgrade is enough"
-        )
+        return Verdict("refuted", figure, "the newest published package does not have the bug")
     return Verdict("supported", figure, "nothing fits in the newest published package either")
 
 
@@ -101,7 +100,10 @@ def judge_eight_rows(records: Records) -> Verdict:
     found = records.where("two_batch_sizes.largest_batch", gib=ARTICLE_GIB)
     if not found:
         raise MissingRecord("no record of two_batch_sizes.largest_batch")
-    figure = ", ".join(f"{record.setting['network']} {record.value:,} rows" for record in found)
+    figure = ", ".join(
+        f"{record.setting['network']} {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
+        for record in found
+    )
     about = [record.setting["network"] for record in found if ABOUT_8[0] <= record.value <= ABOUT_8[1]]
     if len(about) == len(found):
         return Verdict("supported", figure, f"about 8 rows for each network, on {ARTICLE_GIB} GiB")

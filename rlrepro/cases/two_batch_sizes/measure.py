@@ -51,7 +51,9 @@ def update(
     device: str = "cpu",
     trace: bool = False,
 ) -> dict:
-    """Collect a rollout with the release's own Collector, and do its own first update, on a card of `gib` GiB.
+    """Collect a rollout with the release's own Collector, and do its own update, on a card of `gib` GiB.
+
+    A small update beforehand leaves gradients and the optimizer's state on the card, as in every update but the first.
 
     "stages": the bytes live at the worst moment of each stage, weights included, in the order in which they ran;
     "failed", "error": the stage that did not fit and what was raised, or None; "forwards": (stage, network, rows,
@@ -60,9 +62,10 @@ def update(
     """
     actor, critic = visual_networks(network, device=device)
     algorithm = ppo(actor, critic, max_batchsize=max_batchsize)
-    buffer = _rollout(network, rows, device)
+    buffer, few = _rollout(network, rows, device), _rollout(network, ENVS, device)
     error = None
     with VirtualCard(gib, device=device) as card:
+        _update(algorithm, few, ENVS)
         stages = _Stages(card, algorithm)
         hooks = [stages.watch(name, net) for name, net in {"actor": actor, "critic": critic}.items()]
         with _Trace(card, stages.clock) if trace else nullcontext() as traced:
