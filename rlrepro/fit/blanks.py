@@ -90,7 +90,8 @@ def usual_settings(device: torch.device):
         torch.autocast("cpu", enabled=False),
         torch.autograd.set_detect_anomaly(False),
         torch.random.fork_rng(devices=[]),
-        device,  # also where the caller's default is another, such as meta
+        # where the caller's default is another, such as meta; otherwise spared, since it slows each call
+        nullcontext() if torch.get_default_device() == device else device,
     )
     try:
         with ExitStack() as stack:

@@ -42,6 +42,10 @@ class _Line:
         """Whether both are calls of the same kind."""
         return len(self.few.sizes) == len(self.more.sizes) and len(self.few.results) == len(self.more.results)
 
+    @property
+    def takes(self) -> bool:
+        return bool(self.few.taken or self.more.taken)
+
     def step(self, sizes: tuple[int, ...]) -> Fraction | None:
         """How far on the way from FEW (0) to MORE (1) and beyond these sizes are; None where they are not of this
         call with another number of rows."""
@@ -72,8 +76,8 @@ class OperatorMemory:
     that was not measured."""
 
     def __init__(self):
-        self._lines = {}
-        self._found = {}
+        self._lines, self._taking = {}, {}  # by operator: all of it, and what takes memory
+        self._taken = {}
 
     def learn(self, update: Callable[[int, int], None], rehearsal) -> "OperatorMemory":
         """Do `update(rows, rows)` for real, twice, and measure each operator that the rehearsal lets through."""
@@ -87,6 +91,8 @@ class OperatorMemory:
             if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
                 lines = map(_Line, few[func], more[func])
                 self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_one]
+        taking = {func: [line for line in lines if line.takes] for func, lines in self._lines.items()}
+        self._taking = {func: lines for func, lines in taking.items() if lines}
         return self
 
     @property
@@ -96,20 +102,25 @@ class OperatorMemory:
 
     def taken(self, func, args) -> int:
         """Bytes that `func(*args)` takes on top of its results; only the sizes of `args` are looked at."""
-        return max((line.taken(step) for line, step in self._matching(func, args)), default=0)
+        if func not in self._taking:
+            return 0
+        key = func, sizes_of(args)
+        if key not in self._taken:
+            self._taken[key] = max(
+                (line.taken(step) for line, step in _matching(self._taking[func], key[1])), default=0
+            )
+        return self._taken[key]
 
     def results(self, func, args) -> tuple[int, ...] | None:
         """The sizes of its results, one after the other; None where the operator was not measured."""
-        return next((line.results(step) for line, step in self._matching(func, args)), None)
+        found = _matching(self._lines.get(func, ()), sizes_of(args))
+        return next((line.results(step) for line, step in found), None)
 
-    def _matching(self, func, args):
-        if func not in self._lines:
-            return []
-        key = func, sizes_of(args)
-        if key not in self._found:
-            steps = [(line, line.step(key[1])) for line in self._lines[func]]
-            self._found[key] = [(line, step) for line, step in steps if step is not None]
-        return self._found[key]
+
+def _matching(lines, sizes):
+    """Those of the lines that these sizes lie on, and how far on them."""
+    steps = ((line, line.step(sizes)) for line in lines)
+    return [(line, step) for line, step in steps if step is not None]
 
 
 def sizes_of(values) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ SETTINGS = {
     "smoke": Settings(
         network="residual",
         rows=80,
-        gib=0.07,
+        gib=0.08,
         max_batchsizes=(8, 32, 80),
         batch_sizes=(4, 8, 32),
         profile_sizes=(16, 16),
