@@ -28,9 +28,9 @@ class Settings:
 SETTINGS = {
     "smoke": Settings(
         network="residual",
-        rows=80,
+        rows=64,
         gib=0.08,
-        max_batchsizes=(8, 32, 80),
+        max_batchsizes=(8, 32, 64),
         batch_sizes=(4, 8, 32),
         profile_sizes=(16, 16),
     ),

@@ -20,9 +20,7 @@ def plot_profile(updates: dict[str, dict], records: Records):
         seconds, live = np.array(found["trace"]).T
         for stage, start, end in found["spans"]:
             axes.axvspan(start, end, color=SHADES[stage], lw=0)
-            if stage == "collect":
-                axes.text(end, -0.02, "collect", transform=axes.get_xaxis_transform(), fontsize=8, ha="right", va="top")
-            else:
+            if stage != "collect":  # too narrow for its name
                 text, place = f"{stage}\n{format_value(found['stages'][stage], 'B')}", axes.get_xaxis_transform()
                 axes.text((start + end) / 2, 1.02, text, transform=place, ha="center", fontsize=9.5)
         axes.plot(seconds, live / MIB, color=figures.BUGGY if release == BUGGY else figures.UPSTREAM, lw=0.9)
