@@ -47,7 +47,7 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
         "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
         "batch_size": widgets.FloatLogSlider(64, min=0, max=14, description="batch_size", **powers),
     }
-    picture = widgets.Image(format="png")
+    picture = widgets.Image(format="png", layout={"align_self": "flex-start"})
 
     def draw(_=None):
         width = controls["width"].value
