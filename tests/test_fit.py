@@ -224,9 +224,9 @@ def test_what_is_around_a_plan_changes_nothing(around):
 
 
 def test_plans_can_be_made_in_several_threads():
-    expected = make_plan("mlp", rollout=64).stages
+    expected = make_plan("mlp", rollout=128).stages
     with ThreadPoolExecutor(3) as pool:
-        plans = [pool.submit(make_plan, "mlp", rollout=64) for _ in range(4)]
+        plans = [pool.submit(lambda: make_plan("mlp", rollout=64).at(rollout=128)) for _ in range(4)]
     assert all(each.result().stages == expected for each in plans)
 
 

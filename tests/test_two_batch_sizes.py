@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from rlrepro.cases.tianshou_ppo import ppo
+from rlrepro.cases.tianshou_ppo import ppo, visual_networks
 from rlrepro.cases.tianshou_vectors import DiscreteActor, VectorCritic
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure
+from rlrepro.fit import plan
 from rlrepro.lab import Release
 
 ROWS = 80  # ten from each of the environments
@@ -67,6 +68,15 @@ def test_a_card_names_the_stage_that_fails(update):
     gib = (found["returns"] + found["logp_old"]) / 2 / 2**30
     assert update(BUGGY, gib=gib)["failed"] == "logp_old" and "out of memory" in update(BUGGY, gib=gib)["error"]
     assert update(NEWEST, gib=gib)["failed"] == "learn"
+
+
+def test_what_runs_is_what_was_planned(update):
+    networks = visual_networks("nature")
+    frames, choice = measure.RandomFrames.observation_space, measure.RandomFrames.action_space
+    planned = plan(*networks, frames, choice, rollout=ROWS, max_batchsize=16, batch_size=16, device="cpu").stages
+    found = update(NEWEST)["stages"]
+    assert planned["preprocess"] == pytest.approx(max(found["returns"], found["logp_old"]), rel=1e-3)
+    assert planned["learn"] == pytest.approx(found["learn"], rel=1e-3)
 
 
 def test_a_trace_rises_to_the_peaks_of_its_stages(releases):

@@ -85,8 +85,7 @@ def usual_settings(device: torch.device):
     settings = (
         ONE_AT_A_TIME,
         _disable_current_modes(),
-        torch.inference_mode(False),
-        torch.enable_grad(),
+        torch.inference_mode(False),  # which turns gradients on
         torch.autocast("cpu", enabled=False),
         torch.autograd.set_detect_anomaly(False),
         torch.random.fork_rng(devices=[]),
