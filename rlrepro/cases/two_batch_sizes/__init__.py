@@ -31,7 +31,7 @@ SETTINGS = {
         rows=64,
         gib=0.08,
         max_batchsizes=(8, 32, 64),
-        batch_sizes=(4, 8, 32),
+        batch_sizes=(8, 32),
         profile_sizes=(16, 16),
     ),
     "full": Settings(
