@@ -1,5 +1,6 @@
 """What tests share: a GPU mark that says why a test is left out, and the committed reference records."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,14 @@ def run_cli(tmp_path):
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, **options)
 
     return call
+
+
+@contextmanager
+def open_releases(*versions):
+    """tianshou's releases by version, whose processes end with the context."""
+    from rlrepro.lab import Release
+
+    found = {version: Release(f"tianshou=={version}") for version in versions}
+    yield found
+    for release in found.values():
+        release.close()

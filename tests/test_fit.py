@@ -448,7 +448,7 @@ def test_where_the_rollout_stays_in_host_memory_the_card_does_not_limit_it():
         planned.at(max_batchsize=64)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process in /proc")
 def test_a_laptop_plans_for_a_large_card():
     script = """
 import numpy as np, torch

@@ -8,15 +8,15 @@ from rlrepro.cases.tianshou_twins import TWINS, measure_twin
 from rlrepro.figures import growth_exponent
 from rlrepro.lab import Release
 
+from .conftest import open_releases
+
 ROWS = (1024, 2048, 4096, 8192)
 
 
 @pytest.fixture(scope="module")
 def releases():
-    found = {version: Release(f"tianshou=={version}") for version in (BUGGY, FIXED, NEWEST)}
-    yield found
-    for release in found.values():
-        release.close()
+    with open_releases(BUGGY, FIXED, NEWEST) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -7,17 +7,16 @@ from rlrepro.cases.tianshou_ppo import ppo, visual_networks
 from rlrepro.cases.tianshou_vectors import DiscreteActor, VectorCritic
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure
 from rlrepro.fit import plan
-from rlrepro.lab import Release
+
+from .conftest import open_releases
 
 ROWS = 80  # ten from each of the environments
 
 
 @pytest.fixture(scope="module")
 def releases():
-    found = {version: Release(f"tianshou=={version}") for version in (BUGGY, NEWEST)}
-    yield found
-    for release in found.values():
-        release.close()
+    with open_releases(BUGGY, NEWEST) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
