@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "chunks": ["in_chunks"],
+        "incremental_slice_sampler": ["IncrementalSliceSampler"],
         "tianshou_1_chunked": ["ChunkedPPOPolicy"],
         "tianshou_chunked": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO"],
     },

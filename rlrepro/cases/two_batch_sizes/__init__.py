@@ -38,7 +38,7 @@ SETTINGS = {
         network="residual",
         rows=10_000,
         gib=ARTICLE_GIB,
-        max_batchsizes=(64, 10_000),
+        max_batchsizes=(64, 4096),
         batch_sizes=(512, 4096),
         profile_sizes=(256, 256),
     ),

@@ -1,0 +1,58 @@
+"""TorchRL's SliceSampler: each sample reads every stored row.
+
+Upstream: pytorch/rl#2669, mended by constant factors in #2671 and #2672, first released in 0.7.0. `SETTINGS` says how
+much each profile measures, `measure` holds what is run under a release, `claims` judges the article, `plots` draws.
+"""
+
+from dataclasses import dataclass
+
+import lazy_loader
+
+BUGGY, FIXED, NEWEST = "0.6.0", "0.7.0", "0.14.1"
+RELEASES = ("0.6.0", "0.7.0", "0.8.1", "0.9.2", "0.10.1", "0.11.1", "0.12.0", "0.13.3", "0.14.1")
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of everything one profile measures. Sizes are rows, a cell is (stored, capacity)."""
+
+    cells: tuple[tuple[int, int], ...]  # the article's three
+    stored: tuple[int, ...]  # for growth with what is stored; `capacity` is fixed
+    capacity: int
+    capacities: tuple[int, ...]  # for growth with the capacity; `stored[0]` is fixed
+    online_stored: tuple[int, ...]  # for the loop that writes, then samples
+    repeats: int
+    writes: int  # of the online loop
+    timeline: tuple[str, ...]  # releases
+    timeline_stored: int
+
+
+SETTINGS = {
+    "smoke": Settings(
+        cells=((1 * MILLION, 2 * MILLION), (1 * MILLION, 40 * MILLION), (20 * MILLION, 40 * MILLION)),
+        stored=(1 * MILLION, 2 * MILLION, 5 * MILLION, 10 * MILLION, 20 * MILLION),
+        capacity=40 * MILLION,
+        capacities=(2 * MILLION, 10 * MILLION, 40 * MILLION, 200 * MILLION, 600 * MILLION),
+        online_stored=(1 * MILLION, 5 * MILLION, 20 * MILLION),
+        repeats=7,
+        writes=15,
+        timeline=("0.6.0", "0.7.0", "0.10.1", "0.14.1"),
+        timeline_stored=2 * MILLION,
+    ),
+    "full": Settings(
+        cells=((5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)),
+        stored=(5 * MILLION, 20 * MILLION, 80 * MILLION, 346 * MILLION),
+        capacity=600 * MILLION,
+        capacities=(6 * MILLION, 20 * MILLION, 60 * MILLION, 200 * MILLION, 600 * MILLION),
+        online_stored=(1 * MILLION, 20 * MILLION, 100 * MILLION, 346 * MILLION),
+        repeats=9,
+        writes=31,
+        timeline=RELEASES,
+        timeline_stored=5 * MILLION,
+    ),
+}
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submodules=["measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
+)

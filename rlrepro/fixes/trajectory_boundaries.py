@@ -1,0 +1,59 @@
+"""What tells in a torchrl storage where a trajectory starts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tensordict import is_tensor_collection
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """The entries of a storage that tell trajectories apart: ids that change, or flags at the last row of each."""
+
+    keys: tuple  # of flags, any of which is enough; or the one of the ids
+    are_ids: bool
+
+    def are_in(self, storage) -> bool:
+        return any(_entry(storage, key, slice(0, 1)) is not None for key in self.keys)
+
+    def starts(self, storage, rows: slice, before: slice) -> np.ndarray:
+        """Whether a trajectory starts in these cells of the first dimension: (rows, columns). `before` is the cell
+        written before the first of them. Raises RuntimeError for entries that are not one number for each row."""
+        values = torch.cat([self._read(storage, before), self._read(storage, rows)])
+        starts = values[1:] != values[:-1] if self.are_ids else values[:-1]
+        return starts.cpu().numpy()
+
+    def _read(self, storage, rows):
+        read = [self._checked(key, _entry(storage, key, rows), storage, rows) for key in self.keys]
+        found = [values for values in read if values is not None]
+        return found[0] if self.are_ids else torch.stack([values != 0 for values in found]).any(0)
+
+    def _checked(self, key, values, storage, rows):
+        """One column for each place of the storage behind the first dimension."""
+        if values is None:
+            return None
+        shape = rows.stop - rows.start, *(storage.shape[1:] if storage.ndim > 1 else ())
+        kind = "id" if self.are_ids else "flag"
+        if not isinstance(values, torch.Tensor) or values.is_complex():
+            found = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
+            raise RuntimeError(f"{key!r} must hold a number for each row, the {kind} of a trajectory; found {found}")
+        if values.shape != shape and values.shape != (*shape, 1):
+            raise RuntimeError(
+                f"Expected the end-of-trajectory signal to be {storage.ndim}-dimensional: {key!r} must hold one {kind} "
+                f"for each row, {shape} or {(*shape, 1)} here; found {tuple(values.shape)}. Store it so, or name "
+                "another entry with end_key or traj_key"
+            )
+        return values.reshape(shape[0], -1)
+
+
+def _entry(storage, key, rows: slice):
+    """These rows of an entry, without touching the others; None where there is no such entry."""
+    if key is None:
+        return None
+    held = getattr(storage, "_storage", None)
+    if is_tensor_collection(held):
+        entry = held.get(key, None)
+        return entry if entry is None else entry[rows]
+    data = storage[rows]
+    return data.get(key, None) if is_tensor_collection(data) else None
