@@ -26,7 +26,7 @@ class FollowedStorage:
         self._storage = weakref.ref(storage)
         self._is_known = False  # whether nothing was written that was not followed
         self._time = None  # rows written; None in a full storage that does not know where it was written last
-        self._revision = self._last_cell = None
+        self._revision = self._last_cell = self._boundaries = None
         self._indexes: OrderedDict[int, TrajectoryIndex] = OrderedDict()
 
     def is_of(self, storage: Storage) -> bool:
@@ -60,21 +60,27 @@ class FollowedStorage:
             self._last_cell = last
         self._revision = revision
 
-    def index(self, shortest: int, boundaries: Boundaries, circular: Callable) -> TrajectoryIndex:
-        """The index of trajectories of at least `shortest` rows, with all that is written. `circular()` gives starts,
-        stops and lengths where a trajectory may go on from the last cell to the first."""
+    def index(
+        self, shortest: int, find_boundaries: Callable[[Storage], Boundaries], find_trajectories: Callable
+    ) -> TrajectoryIndex:
+        """The index of trajectories of at least `shortest` rows, with all that is written.
+
+        `find_trajectories(storage)` gives torchrl's starts, stops and lengths; it is used where a trajectory may go on
+        from the last cell to the first.
+        """
         storage = self._storage()
         rows, capacity, columns = _rows(storage), _capacity(storage), _columns(storage)
         is_same = self._is_known and _revision(storage) == self._revision
         if not is_same or (self._time is not None and rows != min(self._time, capacity)):
             self._start_again(storage, rows, capacity)
+            self._boundaries = find_boundaries(storage)
         index = self._indexes.pop(shortest, None)
         if self._time is None:
-            index = index or closed_index(shortest, storage, *circular())
+            index = index or closed_index(shortest, storage, *find_trajectories(storage))
         else:
             if index is None or index.time <= self._time - capacity:
                 index = TrajectoryIndex(capacity, columns, shortest, max(0, self._time - capacity))
-            _read(storage, boundaries, index, self._time)
+            _read(storage, self._boundaries, index, self._time)
         self._indexes[shortest] = index
         if len(self._indexes) > INDEXES:
             self._indexes.popitem(last=False)

@@ -9,7 +9,7 @@ from torchrl.data.replay_buffers.samplers import SliceSampler
 from torchrl.data.replay_buffers.storages import Storage
 
 from rlrepro.fixes.followed_storage import FollowedStorage, closed_index
-from rlrepro.fixes.trajectory_boundaries import Boundaries
+from rlrepro.fixes.trajectory_boundaries import Boundaries, entry
 from rlrepro.fixes.trajectory_index import TrajectoryIndex
 
 
@@ -59,19 +59,34 @@ class IncrementalSliceSampler(SliceSampler):
             if not len(index):
                 return self._refused(storage, batch_size)
             device = getattr(self._rng, "device", None)
-            which = torch.randint(len(index), (num_slices,), generator=self._rng, device=device).cpu().numpy()
-            times, columns, lengths = index.at(which)
-        starts = times % index.capacity, *(np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ())
+            device = getattr(self._rng, "device", None)
+            which = torch.randint(len(index), (num_slices,), generator=self._rng, device=device)
+            times, columns, lengths = index.at(which.cpu().numpy())
+        columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
         device = getattr(storage, "device", None)
-        return self._sample_slices(
-            lengths=torch.from_numpy(lengths).to(device),
-            start_idx=torch.from_numpy(np.stack(starts, 1)).to(device),
-            stop_idx=None,
-            seq_length=slice_len,
+        if any(self.span) or not hasattr(self, "_finalize_index") or lengths.min() < slice_len:
+            return self._sample_slices(
+                torch.from_numpy(lengths).to(device),
+                torch.from_numpy(np.stack([times, *columns], 1)).to(device),
+                None,
+                slice_len,
+                num_slices,
+                index.capacity,
+                torch.arange(num_slices, device=device),
+                storage=storage,
+            )
+        drawn = torch.rand(num_slices, generator=self._rng, device=which.device).cpu().numpy()
+        room = lengths - (slice_len - 1)
+        starts = times + np.minimum((drawn * room.astype(np.float32)).astype(np.int64), room - 1)
+        rows = (starts[:, None] + np.arange(slice_len)) % index.capacity
+        cells = np.stack([rows.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
+        return self._finalize_index(
+            index=torch.from_numpy(cells).to(device),
             num_slices=num_slices,
-            storage_length=index.capacity,
-            traj_idx=torch.arange(num_slices, device=device),
-            storage=_Entries(storage, self._looked_at),
+            seq_length=slice_len,
+            target_seq_length=None,
+            mask_flat=None,
+            storage=_Entries(storage),
         )
 
     def mark_update(self, index: int | torch.Tensor, *, storage: Storage | None = None) -> None:
@@ -99,8 +114,7 @@ class IncrementalSliceSampler(SliceSampler):
             if shortest not in self._given:
                 self._given = {shortest: closed_index(shortest, storage, *self._get_stop_and_length(storage))}
             return self._given[shortest]
-        boundaries = self._boundaries(storage)
-        return self._follow(storage).index(shortest, boundaries, lambda: self._get_stop_and_length(storage))
+        return self._follow(storage).index(shortest, self._boundaries, self._get_stop_and_length)
 
     def _boundaries(self, storage) -> Boundaries:
         """Ids or flags, whichever SliceSampler takes first of what is stored."""
@@ -125,15 +139,6 @@ class IncrementalSliceSampler(SliceSampler):
                 f"{error} Store longer trajectories, ask for shorter slices, or take strict_length=False."
             ) from error
 
-    @property
-    def _looked_at(self) -> list:
-        """The entries that the information beside a sample is made of."""
-        keys = [self.init_key] if getattr(self, "init_key", None) else []
-        if self.truncated_key is not None:
-            *path, _ = self.truncated_key if isinstance(self.truncated_key, tuple) else (self.truncated_key,)
-            keys += [(*path, "done"), (*path, "terminated")]
-        return keys
-
     def _sampleable_count(self, storage, batch_size) -> int:
         if not len(storage):
             return 0
@@ -156,11 +161,14 @@ class IncrementalSliceSampler(SliceSampler):
 
 
 class _Entries:
-    """A storage of which only these entries are read."""
+    """A storage, or rows of it, of which those entries are fetched that are asked for."""
 
-    def __init__(self, storage, keys):
-        held = getattr(storage, "_storage", None)
-        self._data = held.select(*keys, strict=False) if is_tensor_collection(held) else storage
+    def __init__(self, storage, index=None):
+        self._storage, self._index = storage, index
 
     def __getitem__(self, index):
-        return self._data[index]
+        return _Entries(self._storage, index)
+
+    def get(self, key, default=None):
+        found = entry(self._storage, key, self._index)
+        return default if found is None else found

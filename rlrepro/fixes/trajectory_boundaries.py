@@ -15,7 +15,7 @@ class Boundaries:
     are_ids: bool
 
     def are_in(self, storage) -> bool:
-        return any(_entry(storage, key, slice(0, 1)) is not None for key in self.keys)
+        return any(entry(storage, key, slice(0, 1)) is not None for key in self.keys)
 
     def starts(self, storage, rows: slice, before: slice) -> np.ndarray:
         """Whether a trajectory starts in these cells of the first dimension: (rows, columns). `before` is the cell
@@ -25,7 +25,7 @@ class Boundaries:
         return starts.cpu().numpy()
 
     def _read(self, storage, rows):
-        read = [self._checked(key, _entry(storage, key, rows), storage, rows) for key in self.keys]
+        read = [self._checked(key, entry(storage, key, rows), storage, rows) for key in self.keys]
         found = [values for values in read if values is not None]
         return found[0] if self.are_ids else torch.stack([values != 0 for values in found]).any(0)
 
@@ -47,8 +47,8 @@ class Boundaries:
         return values.reshape(shape[0], -1)
 
 
-def _entry(storage, key, rows: slice):
-    """These rows of an entry, without touching the others; None where there is no such entry."""
+def entry(storage, key, rows):
+    """These rows of an entry (a slice or indices), without touching other entries; None where there is none."""
     if key is None:
         return None
     held = getattr(storage, "_storage", None)

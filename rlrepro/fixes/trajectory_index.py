@@ -24,6 +24,7 @@ class TrajectoryIndex:
         self._opened = np.full(columns, time)  # the first row of the trajectory that each column is in
         self._queue = np.empty((2, 0), dtype=np.int64)  # last row * columns + column, and length
         self._first = self._last = 0  # of the queue: the part in use
+        self._count = 0
 
     @property
     def oldest(self) -> int:
@@ -46,7 +47,7 @@ class TrajectoryIndex:
             lengths[order] = time - before
             self._push(times - 1, columns, lengths)
         self.time += len(starts)
-        self._forget()
+        self._look_at_ends()
 
     def close(self, last: np.ndarray, columns: np.ndarray, lengths: np.ndarray, time: int) -> None:
         """Take in whole trajectories that end at these times, in any order, and stop there: no column is in one at
@@ -55,9 +56,10 @@ class TrajectoryIndex:
         self._push(last[order], columns[order], lengths[order])
         self.time = time
         self._opened[:] = time
+        self._count = self._last - self._first
 
     def __len__(self) -> int:
-        return self._last - self._first + len(self._open)
+        return self._count
 
     @property
     def nbytes(self) -> int:
@@ -72,36 +74,32 @@ class TrajectoryIndex:
     def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First row (time), column and length of these trajectories, numbered from 0 in the order in which they
         ended, with those that have not at the end."""
-        ended = self._last - self._first
-        is_open = which >= ended
-        starts, last, columns = (np.empty_like(which) for _ in range(3))
-        ends, lengths = self._queue[:, self._first + which[~is_open]]
-        last[~is_open], columns[~is_open] = np.divmod(ends, self.columns)
-        starts[~is_open] = last[~is_open] - lengths + 1
-        columns[is_open] = self._open[which[is_open] - ended]
-        last[is_open] = self.time - 1
-        starts[is_open] = self._opened[columns[is_open]]
-        starts = np.maximum(starts, self.oldest)
+        ends, lengths = self._queue[:, self._first + which]
+        last, columns = np.divmod(ends, self.columns)
+        starts = np.maximum(last - lengths + 1, self.oldest)
         return starts, columns, last - starts + 1
-
-    @property
-    def _open(self) -> np.ndarray:
-        """Columns that are in a trajectory that is long enough."""
-        return np.flatnonzero(self.time - np.maximum(self._opened, self.oldest) >= self.shortest)
 
     def _push(self, last, columns, lengths):
         is_long = lengths >= self.shortest
         count = np.count_nonzero(is_long)
-        if self._last + count > self._queue.shape[1]:
-            live = self._queue[:, self._first : self._last]
-            self._queue = np.empty((2, int((live.shape[1] + count) * GROWTH)), dtype=np.int64)
-            self._queue[:, : live.shape[1]] = live
-            self._first, self._last = 0, live.shape[1]
-        self._queue[0, self._last : self._last + count] = (last * self.columns + columns)[is_long]
-        self._queue[1, self._last : self._last + count] = lengths[is_long]
+        self._write((last * self.columns + columns)[is_long], lengths[is_long])
         self._last += count
 
-    def _forget(self):
-        """Drop what is overwritten, or too short for what is overwritten of it."""
+    def _write(self, ends, lengths):
+        """Write behind the queue, in a longer array where this one is full."""
+        if self._last + len(ends) > self._queue.shape[1]:
+            live = self._queue[:, self._first : self._last]
+            self._queue = np.empty((2, int((live.shape[1] + len(ends)) * GROWTH) + 1), dtype=np.int64)
+            self._queue[:, : live.shape[1]] = live
+            self._first, self._last = 0, live.shape[1]
+        self._queue[:, self._last : self._last + len(ends)] = ends, lengths
+
+    def _look_at_ends(self):
+        """Drop what is overwritten, or too short for what is overwritten of it, and write down those trajectories that
+        have not ended: behind the queue, where the next ones that end take their place."""
         ends = self._queue[0, self._first : self._last]
         self._first += int(np.searchsorted(ends, (self.oldest + self.shortest - 1) * self.columns))
+        lengths = self.time - np.maximum(self._opened, self.oldest)
+        is_long = np.flatnonzero(lengths >= self.shortest)
+        self._write((self.time - 1) * self.columns + is_long, lengths[is_long])
+        self._count = self._last - self._first + len(is_long)
