@@ -15,6 +15,8 @@ from rlrepro.lab.units import format_value
 # Okabe and Ito's palette, told apart by colour-blind readers.
 BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
+LINE_POINTS = 14  # between the names of lines
+
 STYLE = {
     "savefig.dpi": 110,
     "figure.facecolor": "white",
@@ -72,6 +74,34 @@ def count_axis(axis, values: Iterable[float]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def millions_axis(axis, values: Iterable[float]) -> None:
+    """A logarithmic axis with a tick at each measured count, in millions."""
+    values = list(values)
+    axis.axes.set_xscale("log") if axis.axis_name == "x" else axis.axes.set_yscale("log")
+    axis.set_ticks(values, [f"{value / 1e6:,.3g}M" for value in values])
+    axis.set_minor_formatter(NullFormatter())
+
+
+def seconds_axis(axis) -> None:
+    """Tick labels as µs, ms, s on a logarithmic axis."""
+    axis.axes.set_yscale("log") if axis.axis_name == "y" else axis.axes.set_xscale("log")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, "s")))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def label_lines_at_side(axes, labels: Iterable[tuple[float, float, str, str]]) -> None:
+    """Write each line's name to the right of its last point, outside of the axes: (x, y, text, colour). Names that
+    would overlap are moved apart."""
+    points_per_pixel = 72 / axes.figure.dpi
+    lowest = -np.inf  # where the next name may begin, in points
+    for x, y, text, color in sorted(labels, key=lambda label: label[1]):
+        at = axes.transData.transform((x, y))[1] * points_per_pixel
+        lowest = max(at, lowest)
+        options = {"color": color, "fontweight": "bold", "fontsize": 10, "textcoords": "offset points"}
+        axes.annotate(text, (x, y), xytext=(8, lowest - at - 4), **options)
+        lowest += LINE_POINTS
+
+
 def label_line(axes, x, y, text: str, color: str, *, above: bool = True) -> None:
     """Write a line's name at its last point, in its colour."""
     offset = (0, 8) if above else (0, -16)
@@ -95,3 +125,12 @@ def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
     if len(set(sizes)) < 2:
         raise MissingRecord(f"growth needs measurements at two sizes or more, found {sizes}")
     return float(np.polyfit(np.log(sizes), np.log(list(values)), 1)[0])
+
+
+def growth_residual(sizes: Iterable[float], values: Iterable[float]) -> tuple[float, float]:
+    """How well a growth is a power of the sizes, and how well an exponential: the largest factor by which a value is
+    off the best fit of each. 1 is on it."""
+    sizes, values = np.array(list(sizes), dtype=float), np.log(list(values))
+    fits = [np.polyfit(along, values, 1, full=False) for along in (np.log(sizes), sizes)]
+    off = [np.abs(values - np.polyval(fit, along)) for fit, along in zip(fits, (np.log(sizes), sizes), strict=True)]
+    return tuple(float(np.exp(each.max())) for each in off)

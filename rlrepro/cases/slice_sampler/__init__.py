@@ -15,13 +15,13 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything one profile measures. Sizes are rows, a cell is (stored, capacity)."""
+    """How much of everything one profile measures. Sizes are rows."""
 
-    cells: tuple[tuple[int, int], ...]  # the article's three
-    stored: tuple[int, ...]  # for growth with what is stored; `capacity` is fixed
+    stored: tuple[int, ...]  # for growth with what is stored, in a buffer of `capacity`; the article's are in `full`
     capacity: int
-    capacities: tuple[int, ...]  # for growth with the capacity; `stored[0]` is fixed
+    capacities: tuple[int, ...]  # for growth with the capacity, of which the first `stored` are filled
     online_stored: tuple[int, ...]  # for the loop that writes, then samples
+    moved_stored: int  # for bytes read and written
     repeats: int
     writes: int  # of the online loop
     timeline: tuple[str, ...]  # releases
@@ -30,29 +30,29 @@ class Settings:
 
 SETTINGS = {
     "smoke": Settings(
-        cells=((1 * MILLION, 2 * MILLION), (1 * MILLION, 40 * MILLION), (20 * MILLION, 40 * MILLION)),
-        stored=(1 * MILLION, 2 * MILLION, 5 * MILLION, 10 * MILLION, 20 * MILLION),
-        capacity=40 * MILLION,
-        capacities=(2 * MILLION, 10 * MILLION, 40 * MILLION, 200 * MILLION, 600 * MILLION),
+        stored=(1 * MILLION, 2 * MILLION, 5 * MILLION, 20 * MILLION),
+        capacity=600 * MILLION,
+        capacities=(1_200_000, 8 * MILLION, 60 * MILLION, 600 * MILLION),
         online_stored=(1 * MILLION, 5 * MILLION, 20 * MILLION),
+        moved_stored=2 * MILLION,
         repeats=7,
         writes=15,
         timeline=("0.6.0", "0.7.0", "0.10.1", "0.14.1"),
         timeline_stored=2 * MILLION,
     ),
     "full": Settings(
-        cells=((5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)),
         stored=(5 * MILLION, 20 * MILLION, 80 * MILLION, 346 * MILLION),
         capacity=600 * MILLION,
-        capacities=(6 * MILLION, 20 * MILLION, 60 * MILLION, 200 * MILLION, 600 * MILLION),
+        capacities=(6 * MILLION, 30 * MILLION, 130 * MILLION, 600 * MILLION),
         online_stored=(1 * MILLION, 20 * MILLION, 100 * MILLION, 346 * MILLION),
+        moved_stored=20 * MILLION,
         repeats=9,
-        writes=31,
+        writes=25,
         timeline=RELEASES,
         timeline_stored=5 * MILLION,
     ),
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submodules=["measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
+    __name__, submodules=["keep", "measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
 )

@@ -4,9 +4,10 @@ Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "don
 """
 
 import time
-from functools import lru_cache
 from itertools import cycle
 
+import numpy as np
+import psutil
 import torch
 from tensordict import TensorDict
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,11 +15,15 @@ from torch.utils._pytree import tree_leaves
 from torchrl.data.replay_buffers import LazyTensorStorage, ReplayBuffer
 from torchrl.data.replay_buffers.samplers import SliceSampler
 
+from rlrepro.lab.units import format_value
+
 NUM_SLICES, SLICE_LEN = 256, 4  # TD-MPC2: batch_size, and horizon + 1
 EPISODE = 500  # rows: DMControl's 1,000 steps with each action repeated
 WRITTEN_AT_ONCE = 5_000_000  # rows, while a buffer is filled
 ONLINE_ROWS = 1_000  # written before each sample
 ROW_BYTES = 8 + 1 + 4 * (3 + 1 + 1)  # of what `rows` makes
+BYTES_WHILE_SAMPLING = ROW_BYTES + 8 + 3  # a row: 0.6.0 copies the ids, and makes flags of them three times
+SPARE_BYTES = 3 * 2**30  # for four processes with torch
 ENOUGH_SECONDS = 0.02  # of calls in one timing
 DRAWN = 200  # samples, so that fetching them does not stay in the caches
 
@@ -52,13 +57,36 @@ def sampler(name: str):
     return SliceSampler(**{"traj_key" if key == "episode" else "end_key": key}, cache_values=bool(cached), **options)
 
 
-@lru_cache(maxsize=1)
+_held = {}  # the buffer that was filled last
+
+
 def buffer(stored: int, capacity: int, device: str = "cpu", ids: torch.dtype = torch.int64) -> ReplayBuffer:
-    """A replay buffer that holds so many rows; the one before is dropped."""
-    found = ReplayBuffer(storage=LazyTensorStorage(capacity, device=device), batch_size=NUM_SLICES * SLICE_LEN)
-    for first in range(0, stored, WRITTEN_AT_ONCE):
-        found.extend(rows(first, min(WRITTEN_AT_ONCE, stored - first), device, ids))
-    return found
+    """A replay buffer that holds so many rows; the one before is dropped, since they are large."""
+    key = stored, capacity, device, ids
+    if key not in _held:
+        drop()
+        filled = ReplayBuffer(storage=LazyTensorStorage(capacity, device=device), batch_size=NUM_SLICES * SLICE_LEN)
+        for first in range(0, stored, WRITTEN_AT_ONCE):
+            filled.extend(rows(first, min(WRITTEN_AT_ONCE, stored - first), device, ids))
+        _held[key] = filled
+    return _held[key]
+
+
+def drop() -> None:
+    """Free the buffer that is held."""
+    _held.clear()
+
+
+def check_room(stored: int) -> None:
+    """Raise MemoryError where a buffer of so many rows, and what 0.6.0 takes to sample from it, is not free here."""
+    free = psutil.virtual_memory().available - SPARE_BYTES
+    if stored * BYTES_WHILE_SAMPLING > free:
+        needed, there = (format_value(size, "B") for size in (stored * BYTES_WHILE_SAMPLING, max(0, free)))
+        raise MemoryError(
+            f"{stored:,} rows take {needed} while they are sampled, and {there} are free here. The largest buffer that "
+            f"fits has {max(0, free // BYTES_WHILE_SAMPLING):,} rows: choose profile smoke, or smaller `stored` and "
+            "`online_stored` in the settings"
+        )
 
 
 def prepare() -> None:
@@ -99,17 +127,17 @@ def online(
     stored: int, capacity: int, names: list[str], writes: int = 15, device: str = "cpu"
 ) -> dict[str, list[float]]:
     """Seconds of the one `buffer.sample()` after each of `writes` writes of ONLINE_ROWS rows, with each of these
-    samplers on the same storage; "write" is the write itself."""
+    samplers on the same storage."""
     filled = buffer(stored, capacity, device)
-    calls = {name: with_sampler(filled, sampler(name)).sample for name in names}
-    for call in calls.values():
-        call()
-    seconds = {name: [] for name in (*names, "write")}
+    buffers = {name: with_sampler(filled, sampler(name)) for name in names}
+    for each in buffers.values():
+        each.sample()
+    seconds = {name: [] for name in names}
     for _ in range(writes):
-        new = rows(stored, ONLINE_ROWS, device)
-        seconds["write"].append(_seconds(lambda new=new: filled.extend(new), device, enough=0))
-        for name, call in calls.items():
-            seconds[name].append(_seconds(call, device, enough=0))
+        index = filled.extend(rows(stored, ONLINE_ROWS, device))
+        for name, each in buffers.items():
+            each.sampler.extend(index)  # as its buffer tells it when it writes
+            seconds[name].append(_seconds(each.sample, device, enough=0))
     return seconds
 
 
@@ -127,10 +155,10 @@ def _seconds(call, device: str, enough: float = ENOUGH_SECONDS) -> float:
             return passed / count
 
 
-def moved(stored: int, name: str, ids: torch.dtype = torch.int64, repeats: int = 9) -> dict:
+def moved(stored: int, name: str, ids: str = "int64", repeats: int = 9) -> dict:
     """Bytes that one sampler.sample() reads and writes, by the tensors that its operators take and give, and seconds
     of it, the best of `repeats`."""
-    storage, drawing = buffer(stored, stored, ids=ids)._storage, sampler(name)
+    storage, drawing = buffer(stored, stored + 1, ids=getattr(torch, ids))._storage, sampler(name)
 
     def draw():
         return drawing.sample(storage, NUM_SLICES * SLICE_LEN)
@@ -142,16 +170,37 @@ def moved(stored: int, name: str, ids: torch.dtype = torch.int64, repeats: int =
 
 
 class Moved(TorchDispatchMode):
-    """Bytes of the tensors that operators read and write; views move nothing."""
+    """Bytes that operators read and write: the tensors they take and give. Views move nothing, and of a tensor that is
+    indexed only what is fetched or replaced counts."""
 
     bytes = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            leaves = tree_leaves((args, kwargs, result))
-            self.bytes += sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+        if func is torch.ops.aten.index.Tensor:
+            self._count(args[1], result, result)
+        elif func is torch.ops.aten.index_put_.default:
+            self._count(args[1], args[2], args[2])
+        elif not func.is_view:
+            self._count(args, kwargs, result)
         return result
+
+    def _count(self, *values):
+        leaves = tree_leaves(values)
+        self.bytes += sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def both_loops(stored: int, repeats: int, device: str = "cpu") -> dict[str, float]:
+    """Median seconds of a sample, by default and cached, from a buffer that stays as it is and after each write."""
+    names = ["episode", "episode cached"]
+    capacity = stored + 2 * repeats * ONLINE_ROWS
+    still = sampling(stored, capacity, names, repeats, device)
+    written = online(stored, capacity, names, repeats, device)
+    return {
+        f"{loop}, {name}": float(np.median(found[name]))
+        for loop, found in (("still", still), ("online", written))
+        for name in names
+    }
 
 
 def index_bytes(stored: int, capacity: int, device: str = "cpu") -> dict:
@@ -159,3 +208,13 @@ def index_bytes(stored: int, capacity: int, device: str = "cpu") -> dict:
     drawing = sampler("ours")
     drawing.sample(buffer(stored, capacity, device)._storage, NUM_SLICES * SLICE_LEN)
     return {"bytes": drawing.index_bytes, "trajectories": -(-stored // EPISODE)}
+
+
+def same_draws() -> bool:
+    """Whether both samplers draw the same rows of a buffer with a single episode, from the same seed."""
+    drawn = []
+    for name in ("episode", "ours"):
+        sampling_so = with_sampler(buffer(EPISODE, EPISODE + 1), sampler(name))
+        sampling_so.set_rng(torch.Generator().manual_seed(0))
+        drawn.append(torch.cat([sampling_so.sampler.sample(sampling_so._storage, 1024)[0][0] for _ in range(10)]))
+    return torch.equal(*drawn)

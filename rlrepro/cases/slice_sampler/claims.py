@@ -1,0 +1,167 @@
+"""What the article says of SliceSampler, and how measurements judge it."""
+
+from rlrepro.cases.slice_sampler import BUGGY, FIXED, MILLION, NEWEST
+from rlrepro.claims import Claim, Verdict
+from rlrepro.figures import growth_exponent, growth_residual
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+CHAPTER = "03_slice_sampler"
+
+SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)
+ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
+ALIKE = 3  # the factor up to which a ratio of two times counts as the article's: caches and memory differ by machine
+LINEAR = (0.8, 1.2)  # exponents that count as growing in proportion
+FLAT = 0.1  # the exponent up to which a time counts as the same
+TWICE = (1.4, 2.8)  # ratios that count as "about twice"
+TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
+ARTICLE_CACHE = 500  # times faster
+
+
+def _seconds(records: Records, cell, sampler="episode", release=BUGGY, **setting) -> float:
+    stored, capacity = cell
+    setting = {"storage": "cpu"} | setting
+    return records.get(
+        "slice_sampler.sample", stored=stored, capacity=capacity, sampler=sampler, release=release, **setting
+    ).value
+
+
+def widest(records: Records, **setting) -> dict:
+    """The setting with the largest capacity that was measured, in which what is stored was varied."""
+    setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
+    return setting | {"capacity": max(records.series("slice_sampler.sample", "capacity", **setting))}
+
+
+def least(records: Records, **setting) -> dict:
+    """The setting with the fewest rows stored, in which the capacity was varied."""
+    setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
+    return setting | {"stored": min(records.series("slice_sampler.sample", "stored", **setting))}
+
+
+def _judge_ratio(records: Records, slow, fast) -> Verdict:
+    """The article's ratio between two of its cells, against the one measured."""
+    article = ARTICLE_SECONDS[slow] / ARTICLE_SECONDS[fast]
+    found = _seconds(records, slow) / _seconds(records, fast)
+    figure = f"{found:.3g} times on the same storage; the article has {article:.3g}"
+    if article / ALIKE <= found <= article * ALIKE:
+        return Verdict("supported", figure, f"the ratio comes back within a factor of {ALIKE}")
+    if fast == SMALL and records.where("slice_sampler.sample", storage="cuda"):
+        on_gpu = _seconds(records, slow) / _seconds(records, fast, storage="cuda")
+        figure += f"; {on_gpu:.3g} with the small buffer on the GPU"
+        if article / ALIKE <= on_gpu <= article * ALIKE:
+            return Verdict("partly", figure, "it comes back when the smaller buffer, which fits, lies on the GPU")
+    return Verdict("refuted", figure, f"off by more than a factor of {ALIKE}: these two differ in more than is said")
+
+
+def judge_capacity_step(records: Records) -> Verdict:
+    return _judge_ratio(records, WIDE, SMALL)
+
+
+def judge_stored_step(records: Records) -> Verdict:
+    return _judge_ratio(records, LARGE, WIDE)
+
+
+def judge_both_steps(records: Records) -> Verdict:
+    return _judge_ratio(records, LARGE, SMALL)
+
+
+def judge_capacity(records: Records) -> Verdict:
+    times = records.series("slice_sampler.sample", "capacity", **least(records))
+    exponent = growth_exponent(times, times.values())
+    figure = f"time ~ capacity^{exponent:.2f} from {min(times):,} to {max(times):,}, the same rows stored"
+    if abs(exponent) <= FLAT:
+        return Verdict("refuted", figure, "the capacity is not read: what is stored counts")
+    return Verdict("supported" if exponent > 0 else "refuted", figure, f"0 is no effect; up to {FLAT} counts as none")
+
+
+def judge_exponential(records: Records) -> Verdict:
+    times = records.series("slice_sampler.sample", "stored", **widest(records))
+    exponent = growth_exponent(times, times.values())
+    power, exponential = growth_residual(times, times.values())
+    figure = (
+        f"time ~ stored^{exponent:.2f}; off that line by a factor of {power:.2f}, off the best exponential by "
+        f"{exponential:.2f}"
+    )
+    if exponential < power:
+        return Verdict("supported", figure, "an exponential fits better than a power")
+    if LINEAR[0] <= exponent <= LINEAR[1]:
+        return Verdict("refuted", figure, "it is linear in the rows stored")
+    return Verdict("refuted", figure, "it is a power of the rows stored, not an exponential")
+
+
+def judge_done_flags(records: Records) -> Verdict:
+    record = records.get("slice_sampler.done_ratio", release=BUGGY)
+    figure = f"{format_value(record.value, 'ratio')} faster at {record.setting['stored']:,} rows"
+    if TWICE[0] <= record.value <= TWICE[1]:
+        return Verdict("supported", figure, f"{TWICE[0]} to {TWICE[1]} counts as about twice")
+    if record.value > TWICE[1]:
+        return Verdict("partly", figure, "faster, and by more than twice")
+    return Verdict("refuted", figure, "no faster than that")
+
+
+def judge_cache(records: Records) -> Verdict:
+    record = records.get("slice_sampler.cache_ratio", release=BUGGY, stored=LARGE[0])
+    figure = f"{format_value(record.value, 'ratio')} faster, with nothing written in between"
+    if record.value >= ARTICLE_CACHE:
+        return Verdict("supported", figure, f"at least {ARTICLE_CACHE} times, as long as the buffer does not change")
+    return Verdict("partly", figure, f"faster, though by less than {ARTICLE_CACHE} times")
+
+
+def judge_rewrite(records: Records) -> Verdict:
+    record = records.get("slice_sampler.release_ratio", release=FIXED)
+    newest = records.get("slice_sampler.release_ratio", release=NEWEST)
+    figure = f"{BUGGY} takes {format_value(record.value, 'ratio')} the time of {FIXED}, {newest.value:.3g}× of {NEWEST}"
+    if TWO_TO_THREE[0] <= record.value <= TWO_TO_THREE[1]:
+        return Verdict("supported", figure, "without the cache")
+    return Verdict("partly" if record.value > 1 else "refuted", figure, "without the cache")
+
+
+def judge_solved(records: Records) -> Verdict:
+    found = {}
+    for sampler in ("episode", "episode cached"):
+        times = records.series("slice_sampler.online", "stored", release=NEWEST, sampler=sampler)
+        found[sampler] = growth_exponent(times, times.values())
+    figure = f"after each write: stored^{found['episode']:.2f} by default, ^{found['episode cached']:.2f} cached"
+    if all(exponent <= FLAT for exponent in found.values()):
+        return Verdict("supported", figure, f"{NEWEST} samples at the same cost however much is stored")
+    if any(exponent <= FLAT for exponent in found.values()):
+        return Verdict("partly", figure, "one of the two no longer grows with what is stored")
+    return Verdict("refuted", figure, f"{NEWEST} still reads every row, with the cache after each write")
+
+
+def judge_bit_operations(records: Records) -> Verdict:
+    moved, taken = (records.series(f"slice_sampler.{name}", "dtype", release=BUGGY) for name in ("moved", "moved_in"))
+    by_bytes, by_time = (each["int64"] / each["bool"] for each in (moved, taken))
+    figure = f"int64 ids move {by_bytes:.3g} times the bytes of bool ids, and take {by_time:.3g} times the time"
+    if by_time <= by_bytes * ALIKE:
+        return Verdict("refuted", figure, "a bool fills a byte, and no bit operation is used: the bytes explain it")
+    return Verdict("partly", figure, "the bytes moved do not explain all of it")
+
+
+CLAIMS = [
+    Claim(
+        "SS1",
+        "With 5M rows stored, a capacity of 600M in place of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
+        CHAPTER,
+        judge_capacity_step,
+    ),
+    Claim(
+        "SS2",
+        "With a capacity of 600M, 346M rows in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
+        CHAPTER,
+        judge_stored_step,
+    ),
+    Claim(
+        "SS3",
+        "From 5M of 6M to 346M of 600M it gets 344 times slower (0.0048 s, 1.6531 s)",
+        CHAPTER,
+        judge_both_steps,
+    ),
+    Claim("SS4", "The slowdown comes from the capacity of the buffer", CHAPTER, judge_capacity),
+    Claim("SS5", "It is exponential", CHAPTER, judge_exponential),
+    Claim("SS6", "Done flags are about twice as fast as episode ids", CHAPTER, judge_done_flags),
+    Claim("SS7", "Caching makes it 500 times faster with 346M rows", CHAPTER, judge_cache),
+    Claim("SS8", "The rewritten algorithm is two to three times faster", CHAPTER, judge_rewrite),
+    Claim("SS9", "The problem is solved", CHAPTER, judge_solved),
+    Claim("SS10", "Integer ids are slow because booleans use bit operations", CHAPTER, judge_bit_operations),
+]

@@ -1,0 +1,150 @@
+"""Figures of the chapter, each from records."""
+
+from rlrepro import figures
+from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
+from rlrepro.cases.slice_sampler.claims import ARTICLE_SECONDS, least, widest
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+LINES = {  # (release, sampler): how it is drawn
+    (BUGGY, "episode"): ("o-", figures.BUGGY, f"torchrl {BUGGY}"),
+    (FIXED, "episode"): ("s-", figures.UPSTREAM, f"{FIXED}"),
+    (NEWEST, "episode"): ("o-", figures.UPSTREAM, f"{NEWEST}"),
+    (NEWEST, "episode cached"): ("o:", figures.UPSTREAM, f"{NEWEST}, cached"),
+    (NEWEST, "ours"): ("o-", figures.OURS, "ours"),
+    (NEWEST, "gather"): ("o:", figures.NEUTRAL, "fetching the rows"),
+}
+
+
+def _draw(axes, records, name, keys, **setting):
+    """A line for each, with the exponent of its growth at its end."""
+    labels = []
+    for release, sampler in keys:
+        style, color, label = LINES[release, sampler]
+        found = records.series(f"slice_sampler.{name}", "stored", release=release, sampler=sampler, **setting)
+        stored, seconds = list(found), list(found.values())
+        axes.plot(stored, seconds, style, color=color)
+        text = f"{label}: stored$^{{{figures.growth_exponent(stored, seconds):.2f}}}$"
+        labels.append((stored[-1], seconds[-1], text, color))
+    figures.millions_axis(axes.xaxis, stored)
+    figures.seconds_axis(axes.yaxis)
+    figures.label_lines_at_side(axes, labels)
+    axes.set(xlabel="rows stored")
+
+
+def plot_sample_against_stored(records: Records):
+    """Time of one sample against the rows stored, with nothing written in between."""
+    figure, axes = figures.new_figure("One sample of 256 slices, from a buffer that does not change", width=8.4)
+    setting = widest(records)
+    capacity = setting["capacity"]
+    _draw(axes, records, "sample", list(LINES), capacity=capacity, storage="cpu")
+    axes.set(ylabel="time of one buffer.sample()")
+    record = records.get("slice_sampler.sample", **setting)
+    figures.caption(figure, record, f"capacity of {capacity:,} rows, by episode id")
+    return figure
+
+
+def plot_online(records: Records):
+    """Time of the sample after each write, against the rows stored."""
+    figure, axes = figures.new_figure("Write 1,000 rows, then sample: the time of the sample", width=8.4)
+    keys = [key for key in LINES if key[0] == NEWEST and key[1] != "gather"]
+    _draw(axes, records, "online", keys)
+    axes.set(ylabel="time of one buffer.sample()")
+    figures.caption(figure, records.get("slice_sampler.online"), "median over the writes, by episode id")
+    return figure
+
+
+def plot_sample_against_capacity(records: Records):
+    """Time of one sample against the capacity, the same rows stored."""
+    figure, axes = figures.new_figure("The same rows stored, in buffers of growing capacity", width=8.4)
+    setting = least(records)
+    found = records.series("slice_sampler.sample", "capacity", **setting)
+    capacities, seconds = list(found), list(found.values())
+    axes.plot(capacities, seconds, "o-", color=figures.BUGGY)
+    exponent = figures.growth_exponent(capacities, seconds)
+    text = f"torchrl {BUGGY}: capacity$^{{{exponent:.2f}}}$"
+    figures.millions_axis(axes.xaxis, capacities)
+    figures.seconds_axis(axes.yaxis)
+    axes.set_ylim(min(seconds) / 3, max(seconds) * 3)
+    figures.label_lines_at_side(axes, [(capacities[-1], seconds[-1], text, figures.BUGGY)])
+    axes.set(xlabel="capacity (rows)", ylabel="time of one buffer.sample()")
+    record = records.get("slice_sampler.sample", **setting)
+    figures.caption(figure, record, f"{record.setting['stored']:,} rows stored, by episode id")
+    return figure
+
+
+def plot_moved(records: Records):
+    """Time of a sample against the bytes it reads and writes, for ids of several widths."""
+    figure, axes = figures.new_figure("Bytes that one sample moves, and the time it takes")
+    for release, color in ((BUGGY, figures.BUGGY), (NEWEST, figures.UPSTREAM)):
+        moved, taken = (
+            records.series(f"slice_sampler.{name}", "dtype", release=release) for name in ("moved", "moved_in")
+        )
+        kinds = sorted(moved, key=moved.get)
+        axes.plot([moved[kind] for kind in kinds], [taken[kind] for kind in kinds], "o-", color=color)
+        for kind in kinds:
+            axes.annotate(kind, (moved[kind], taken[kind]), xytext=(5, -13), textcoords="offset points", color=color)
+        text = f"torchrl {release}"
+        figures.label_line(axes, moved[kinds[-1]], taken[kinds[-1]], text, color)
+    figures.bytes_axis(axes.xaxis)
+    figures.seconds_axis(axes.yaxis)
+    axes.margins(x=0.15, y=0.25)
+    axes.set(xlabel="bytes read and written", ylabel="time of one sampler.sample()")
+    record = records.get("slice_sampler.moved", release=BUGGY)
+    figures.caption(figure, record, f"{record.setting['stored']:,} rows stored, ids of three widths")
+    return figure
+
+
+def plot_timeline(records: Records):
+    """Both loops in each release, in the order of their publication."""
+    figure, (above, below) = figures.new_figure("Release by release", width=9, height=5.6, rows=2)
+    for axes, loop, title in ((above, "still", "the buffer does not change"), (below, "online", "after each write")):
+        for offset, sampler in ((-0.2, "episode"), (0.2, "episode cached")):
+            points = records.where("slice_sampler.timeline", loop=loop, sampler=sampler)
+            for position, point in enumerate(points):
+                color = figures.BUGGY if point.setting["release"] == BUGGY else figures.UPSTREAM
+                shade = 0.45 if sampler == "episode cached" else 1
+                milliseconds = point.value * 1e3
+                axes.bar(position + offset, milliseconds, color=color, width=0.38, alpha=shade)
+                text = f"{milliseconds:.2g}" + (" cached" if shade < 1 and position == 0 else "")
+                axes.text(position + offset, milliseconds, text, ha="center", va="bottom", color=color, fontsize=9)
+        axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.margins(y=0.2)
+        axes.grid(axis="x", visible=False)
+        axes.set(ylabel="ms a sample")
+    below.set(xlabel="torchrl release")
+    record = points[0]
+    figures.caption(figure, record, f"{record.setting['stored']:,} rows stored, by episode id")
+    return figure
+
+
+def cost_table(records: Records) -> str:
+    """What a sample costs with the most rows stored, as a Markdown table."""
+    lines = ["| | unchanged | after each write |", "|---|---|---|"]
+    stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
+    for release, sampler in LINES:
+        found = [
+            records.where(f"slice_sampler.{name}", release=release, sampler=sampler, stored=stored)
+            for name in ("sample", "online")
+        ]
+        cells = [format_value(each[-1].value, "s") if each else "" for each in found]
+        lines.append(f"| {LINES[release, sampler][2]} | {' | '.join(cells)} |")
+    return f"A sample of 256 slices from {stored:,} rows:\n\n" + "\n".join(lines)
+
+
+def cell_table(records: Records) -> str:
+    """The article's three cells, as it gives them and as they are here, as a Markdown table with a dash where
+    this profile does not measure it."""
+    names = ("episode", "episode cached", "done", "done cached")
+    columns = [(release, name) for release in (BUGGY, FIXED, NEWEST) for name in names]
+    head = [f"{release} {name.replace('episode', 'id')}" for release, name in columns]
+    lines = [f"| stored of capacity | article | {' | '.join(head)} |", "|---" * (2 + len(head)) + "|"]
+    for (stored, capacity), seconds in ARTICLE_SECONDS.items():
+        cells = [format_value(seconds, "s")]
+        for release, name in columns:
+            setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": name}
+            found = records.where("slice_sampler.sample", storage="cpu", **setting)
+            cells.append(format_value(found[-1].value, "s") if found else "–")
+        lines.append(f"| {stored / 1e6:,.0f}M of {capacity / 1e6:,.0f}M | {' | '.join(cells)} |")
+    return "\n".join(lines)
