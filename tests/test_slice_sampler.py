@@ -69,7 +69,7 @@ def trajectories_of_torchrl(sampler, storage, shortest):
 
 
 def trajectories_of_ours(sampler, storage, shortest):
-    index = sampler._index(storage, shortest)
+    index = sampler._index(storage, shortest if sampler.strict_length else 1)
     times, columns, lengths = index.at(np.arange(len(index)))
     cells = [times % index.capacity]
     if storage.ndim > 1:
@@ -207,6 +207,15 @@ def test_short_trajectories_are_padded_as_torchrl_pads_them():
         assert info["collector", "mask"].reshape(3, 10).sum(1).tolist() == [4, 4, 4]
 
 
+def test_the_mask_of_padding_is_always_there():
+    """torchrl pads as soon as any trajectory is too short, whichever were drawn."""
+    options = {"slice_len": 4, "strict_length": False, "pad_output": True, "traj_key": "episode"}
+    buffer = buffer_of(LazyTensorStorage(300), cls=TensorDictReplayBuffer, **options)
+    buffer.extend(transitions([2] + [10] * 20))
+    samples = torch.stack([buffer.sample() for _ in range(20)])
+    assert samples["collector", "mask"].shape == (20, 8)
+
+
 @pytest.mark.parametrize("given", ["trajectories", "ends"])
 def test_boundaries_can_be_given(given):
     data = transitions([30, 50, 20])
@@ -263,6 +272,53 @@ def changed_by(change, buffer, folder):
             other = buffer_of(LazyMemmapStorage(20), slice_len=2)
             other.extend(transitions([4, 9, 3], first=30))
             buffer.load_state_dict(other.state_dict())
+
+
+def test_rows_written_over_at_the_head_of_a_list():
+    """A write where the next one would go, which does not move the writer."""
+    buffer = buffer_of(LISTS(20), slice_len=2, end_key=("next", "done"))
+    buffer.extend(transitions([13]))
+    buffer.extend(transitions([12]))
+    buffer.sample()
+    buffer._writer.write_at(torch.tensor([5, 6]), transitions([2]))
+    assert (5, 20) in trajectories_of_ours(buffer.sampler, buffer._storage, 2)
+
+
+def test_nothing_written_is_no_write():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer.extend(transitions([9]))
+    buffer.sample()
+    buffer.sampler.mark_update(torch.tensor([], dtype=torch.long), storage=buffer._storage)
+    assert in_step(buffer)
+
+
+def test_another_key_is_another_index():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer.extend(transitions([9, 8]).set("half", torch.arange(17) // 3))
+    buffer.sample()
+    buffer.sampler.traj_key = "half"
+    assert in_step(buffer)
+
+
+def test_tensors_changed_behind_torchrls_back_need_forget():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer.extend(transitions([9, 8]))
+    buffer.sample()
+    buffer._storage._storage["episode"][:17] = torch.arange(17) // 3
+    assert not in_step(buffer)
+    buffer.sampler.forget()
+    assert in_step(buffer)
+
+
+def test_it_is_left_out_of_compilation():
+    storage = LazyTensorStorage(50, compilable=True)
+    sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
+    buffer = ReplayBuffer(storage=storage, sampler=sampler, batch_size=8, compilable=True)
+    sample = torch.compile(buffer.sample, backend="eager")
+    for turn in range(8):
+        buffer.extend(transitions([3, 8, 5], first=3 * turn))
+        sample()
+    assert in_step(buffer, 4)
 
 
 @pytest.mark.parametrize("rows", [11, 20, 33])
@@ -434,6 +490,21 @@ def test_an_empty_buffer(is_emptied):
         buffer.sample()
 
 
+def test_a_list_with_no_trajectory_long_enough_gives_no_sample_across_its_head():
+    buffer = buffer_of(LISTS(10), batch_size=6, slice_len=6, end_key=("next", "done"))
+    buffer.extend(transitions([8, 5]))
+    assert not buffer.sampler.can_sample(buffer._storage, 6)
+    with pytest.raises(RuntimeError, match="length range: 5 - 5 / required=6"):
+        buffer.sample()
+
+
+def test_end_keys_that_are_not_there_fall_back_to_ids():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, end_keys=["no such entry"])
+    buffer.extend(transitions([9, 8]))
+    assert trajectories_of_ours(buffer.sampler, buffer._storage, 2) == [(0, 9), (9, 8)]
+    assert in_step(buffer)
+
+
 def test_slices_longer_than_every_trajectory():
     buffer = buffer_of(LazyTensorStorage(20), slice_len=8, traj_key="episode")
     buffer.extend(transitions([5, 7]))
@@ -453,18 +524,21 @@ def test_a_batch_that_is_no_multiple_of_the_slices():
 def test_neither_ids_nor_flags():
     buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9]).select("step"))
-    with pytest.raises(RuntimeError, match=r"neither 'episode' nor .'next', 'done'. are in the storage; name one"):
+    with pytest.raises(RuntimeError, match=r"none of 'episode', .'next', 'done'. is in the storage; name an entry"):
         buffer.sample()
 
 
 @pytest.mark.parametrize(
     ("values", "found"),
-    [(torch.zeros(9, 5, dtype=torch.int64), r"\(1, 5\)"), (torch.zeros(9, dtype=torch.complex64), "torch.complex64")],
+    [
+        (torch.zeros(9, 5, dtype=torch.int64), r"\(rows, 5\)"),
+        (torch.zeros(9, dtype=torch.complex64), "torch.complex64"),
+    ],
 )
 def test_ids_that_are_no_number_for_each_row(values, found):
     buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="id")
     buffer.extend(TensorDict({"id": values}, [9]))
-    with pytest.raises(RuntimeError, match=rf"'id' must hold .*found {found}"):
+    with pytest.raises(RuntimeError, match=rf"'id' must hold .*; found {found}"):
         buffer.sample()
 
 

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.lab.memory import peak_memory
 
-FEW, MORE = 16, 32  # rows
+FEW, MORE = 8, 16  # rows
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """IncrementalSliceSampler: torchrl's SliceSampler without the scan of every stored row."""
 
 import threading
+from functools import wraps
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from tensordict import is_tensor_collection
 from torchrl.data.replay_buffers.samplers import SliceSampler
 from torchrl.data.replay_buffers.storages import Storage
 
@@ -12,59 +13,70 @@ from rlrepro.fixes.followed_storage import FollowedStorage, closed_index
 from rlrepro.fixes.trajectory_boundaries import Boundaries, entry
 from rlrepro.fixes.trajectory_index import TrajectoryIndex
 
+NOT_SUPPORTED = ("compile", "use_gpu", "fragmented")
+
 
 class IncrementalSliceSampler(SliceSampler):
-    """A drop-in for torchrl's SliceSampler whose `sample` costs the same however much is stored, while training writes.
+    """A drop-in for torchrl's SliceSampler whose `sample` costs the same however much is stored, while training writes
+    in the same process.
 
     `SliceSampler` looks at every stored row for each sample or, with `cache_values=True`, for each sample after a
-    write. This one keeps an index of the trajectories (16 to 20 bytes for each of at least the slices' length), reads
-    the rows written since the last sample, and draws from it: uniformly a trajectory, then uniformly a start, with
-    replacement, as torchrl does. The arguments, the samples and the information beside them are SliceSampler's own.
+    write. This one keeps an index of the trajectories (about 20 bytes for each that is long enough), reads the rows
+    written since the last sample, and draws from it: uniformly a trajectory, then uniformly a start, with replacement,
+    as torchrl does. The arguments, the samples and the information beside them are SliceSampler's own.
 
         sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
         buffer = ReplayBuffer(storage=LazyTensorStorage(600_000_000), sampler=sampler, batch_size=1024)
 
-    All rows are read once, at the first sample, and again after what is no write at the head of the ring: `write_at`, a
-    storage that was emptied or loaded, rows written by another process, and, from torchrl 0.14 on, what is written to
-    the storage directly (older ones do not tell). That one sample takes about as long as one of SliceSampler's.
+    All rows are read once, at the first sample, and again after any change that is no write at the head of the ring:
+    `write_at`, `set_at_` and `update_if_present` of the buffer (whatever the entry), a storage that was emptied, loaded
+    or exchanged, and rows written by another process. The next sample then takes as long as one of SliceSampler's.
+    Not noticed are changes of the stored tensors behind torchrl's back (`buffer[:]["done"].copy_(...)`), and before
+    torchrl 0.14 all that is written to the storage directly; call `forget()` after them.
 
-    Where torchrl joins the newest row to the oldest one, in a full storage that does not know where it was written
-    last (LazyStackStorage), this sampler knows, and cuts a trajectory there.
+    Where torchrl joins the newest row to the oldest one, in a full LazyStackStorage, this sampler asks the writer
+    where that is, and cuts a trajectory there.
 
     `compile`, `use_gpu` and `fragmented` are not supported and raise NotImplementedError. Other arguments, and what
-    they raise, are as in SliceSampler; `cache_values` changes nothing. `sample` raises RuntimeError for an empty
-    buffer, for keys that are not there or of another shape than the storage, and when no trajectory is long enough.
+    they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError for an empty buffer,
+    for entries that are not there or of another shape than the storage, and when no trajectory is long enough.
     """
 
-    def __init__(self, *, num_slices: int | None = None, slice_len: int | None = None, **options):
-        for name in ("compile", "use_gpu", "fragmented"):
+    @wraps(SliceSampler.__init__)
+    def __init__(self, **options):
+        for name in NOT_SUPPORTED:
             if options.get(name):
-                raise NotImplementedError(
-                    f"{name}={options[name]!r} is not supported; leave it out, or use SliceSampler"
-                )
-        super().__init__(num_slices=num_slices, slice_len=slice_len, **options)
+                raise NotImplementedError(f"{name}={options[name]!r} is not supported; take SliceSampler for it")
+        super().__init__(**options)
         if not self._cache:  # there are no boundaries given as an argument, so nothing to be kept
             self.cache_values = False
-        self._start()
+        self._lock = threading.RLock()
+        self.forget()
 
-    def _start(self):
-        self._lock, self._followed, self._given = threading.RLock(), None, {}
+    def forget(self) -> None:
+        """Read all rows again at the next sample."""
+        self._followed, self._given = WeakKeyDictionary(), {}  # by storage; by the shortest length
 
+    @property
+    def index_bytes(self) -> int:
+        """Bytes that the index holds."""
+        return sum(followed.nbytes for followed in self._followed.values())
+
+    @torch.compiler.disable
     def sample(self, storage: Storage, batch_size: int) -> tuple[tuple[torch.Tensor, ...], dict]:
         """Indices of `batch_size` rows, a tensor for each dimension of the storage, and SliceSampler's information."""
-        rows = batch_size * (getattr(self, "_batch_size_multiplier", None) or 1)
-        slice_len, num_slices = self._adjusted_batch_size(rows)
+        batch_size *= getattr(self, "_batch_size_multiplier", None) or 1
+        slice_len, num_slices = self._adjusted_batch_size(batch_size)
         with self._lock:
-            index = self._index(storage, slice_len)
+            index = self._index(storage, slice_len if self.strict_length else 1)
             if not len(index):
-                return self._refused(storage, batch_size)
-            device = getattr(self._rng, "device", None)
-            device = getattr(self._rng, "device", None)
-            which = torch.randint(len(index), (num_slices,), generator=self._rng, device=device)
-            times, columns, lengths = index.at(which.cpu().numpy())
+                raise RuntimeError(self._too_short(storage, slice_len))
+            drawn = self._random(torch.randint, len(index), (num_slices,))
+            is_padded = getattr(self, "pad_output", False)  # then the shortest trajectory of all decides
+            times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
         columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
         device = getattr(storage, "device", None)
-        if any(self.span) or not hasattr(self, "_finalize_index") or lengths.min() < slice_len:
+        if any(self.span) or is_padded or (lengths < slice_len).any() or not hasattr(self, "_finalize_index"):
             return self._sample_slices(
                 torch.from_numpy(lengths).to(device),
                 torch.from_numpy(np.stack([times, *columns], 1)).to(device),
@@ -72,12 +84,12 @@ class IncrementalSliceSampler(SliceSampler):
                 slice_len,
                 num_slices,
                 index.capacity,
-                torch.arange(num_slices, device=device),
+                torch.from_numpy(drawn if is_padded else np.arange(num_slices)).to(device),
                 storage=storage,
             )
-        drawn = torch.rand(num_slices, generator=self._rng, device=which.device).cpu().numpy()
         room = lengths - (slice_len - 1)
-        starts = times + np.minimum((drawn * room.astype(np.float32)).astype(np.int64), room - 1)
+        fractions = self._random(torch.rand, num_slices)
+        starts = times + np.minimum((fractions * room.astype(np.float32)).astype(np.int64), room - 1)
         rows = (starts[:, None] + np.arange(slice_len)) % index.capacity
         cells = np.stack([rows.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
         return self._finalize_index(
@@ -89,67 +101,78 @@ class IncrementalSliceSampler(SliceSampler):
             storage=_Entries(storage),
         )
 
+    def _random(self, draw, *args) -> np.ndarray:
+        """Numbers of the buffer's generator, or of torch's."""
+        return draw(*args, generator=self._rng, device=getattr(self._rng, "device", None)).cpu().numpy()
+
+    @torch.compiler.disable
     def mark_update(self, index: int | torch.Tensor, *, storage: Storage | None = None) -> None:
         """Take note that these rows of the storage were written; the buffers that it is attached to call this."""
         super().mark_update(index, storage=storage)
         if storage is not None:
             with self._lock:
-                self._follow(storage).wrote(index)
-
-    @property
-    def index_bytes(self) -> int:
-        """Bytes that the index holds."""
-        return self._followed.nbytes if self._followed else 0
+                self._follow(storage).wrote(index, storage)
 
     def _follow(self, storage) -> FollowedStorage:
-        if self._followed is None or not self._followed.is_of(storage):
-            self._followed = FollowedStorage(storage)
-        return self._followed
+        if storage not in self._followed:
+            self._followed[storage] = FollowedStorage()
+        return self._followed[storage]
 
-    def _index(self, storage, slice_len) -> TrajectoryIndex:
-        shortest = slice_len if self.strict_length else 1
+    def _index(self, storage, shortest) -> TrajectoryIndex:
         if not len(storage):
             raise RuntimeError("there is nothing to sample: the buffer is empty; extend it first")
         if self._cache:
             if shortest not in self._given:
                 self._given = {shortest: closed_index(shortest, storage, *self._get_stop_and_length(storage))}
             return self._given[shortest]
-        return self._follow(storage).index(shortest, self._boundaries, self._get_stop_and_length)
+        keys = self.traj_key, self.end_key, getattr(self, "end_keys", None)
+        return self._follow(storage).index(storage, shortest, keys, self._boundaries, self._get_stop_and_length)
 
     def _boundaries(self, storage) -> Boundaries:
         """Ids or flags, whichever SliceSampler takes first of what is stored."""
         if getattr(self, "_traj_key_auto", False):
             self._resolve_traj_key(storage)
-        ids = Boundaries((self.traj_key,), are_ids=True)
         flags = Boundaries(getattr(self, "end_keys", None) or (self.end_key,), are_ids=False)
-        for boundaries in (ids, flags) if self._fetch_traj else (flags, ids):
+        names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
+        ids = [Boundaries((name,), are_ids=True) for name in names]
+        for boundaries in (*ids, flags) if self._fetch_traj else (flags, *ids):
             if boundaries.are_in(storage):
                 return boundaries
-        if not is_tensor_collection(storage[:1]):
+        if not hasattr(storage[:1], "get"):
             self._get_stop_and_length(storage)  # raises what torchrl raises
-        names = " nor ".join(f"{key!r}" for key in (*ids.keys, *flags.keys) if key is not None)
-        raise RuntimeError(f"neither {names} are in the storage; name one that is with traj_key or end_key")
-
-    def _refused(self, storage, batch_size):
-        """What torchrl raises where no trajectory is long enough, with what to do."""
-        try:
-            return super().sample(storage, batch_size)
-        except RuntimeError as error:
+        keys = [key for key in (self.traj_key, *flags.keys) if key is not None]
+        if not keys:
             raise RuntimeError(
-                f"{error} Store longer trajectories, ask for shorter slices, or take strict_length=False."
-            ) from error
+                "`ends` and `trajectories` hold no longer after a write or in a copy; name traj_key or end_key"
+            )
+        names = ", ".join(map(repr, keys))
+        raise RuntimeError(f"none of {names} is in the storage; name an entry that is with traj_key or end_key")
+
+    def _too_short(self, storage, slice_len) -> str:
+        lengths = self._index(storage, 1).lengths
+        return (
+            "Did not find a single trajectory with sufficient length (length range: "
+            f"{lengths.min()} - {lengths.max()} / required={slice_len}). Store longer trajectories, ask for shorter "
+            "slices, or take strict_length=False."
+        )
 
     def _sampleable_count(self, storage, batch_size) -> int:
-        if not len(storage):
-            return 0
+        """How many slices there are to draw, as can_sample asks."""
         slice_len, _ = self._adjusted_batch_size(batch_size)
-        with self._lock:
-            lengths = self._index(storage, slice_len).lengths
+        try:
+            with self._lock:
+                lengths = self._index(storage, slice_len if self.strict_length else 1).lengths
+        except (KeyError, RuntimeError):  # empty, or without boundaries
+            return 0
         return int(np.maximum(lengths - slice_len + 1, 1).sum())
 
     def _empty(self):
         super()._empty()
-        self._followed = None
+        self.forget()
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        super().load_state_dict(state_dict)
+        self.forget()
 
     def __getstate__(self):
         state = super().__getstate__()
@@ -157,11 +180,12 @@ class IncrementalSliceSampler(SliceSampler):
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self._start()
+        self._lock = threading.RLock()
+        self.forget()
 
 
 class _Entries:
-    """A storage, or rows of it, of which those entries are fetched that are asked for."""
+    """A storage that answers an index with rows of which those entries are fetched that are asked for."""
 
     def __init__(self, storage, index=None):
         self._storage, self._index = storage, index

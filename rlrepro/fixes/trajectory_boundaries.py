@@ -17,34 +17,35 @@ class Boundaries:
     def are_in(self, storage) -> bool:
         return any(entry(storage, key, slice(0, 1)) is not None for key in self.keys)
 
-    def starts(self, storage, rows: slice, before: slice) -> np.ndarray:
-        """Whether a trajectory starts in these cells of the first dimension: (rows, columns). `before` is the cell
-        written before the first of them. Raises RuntimeError for entries that are not one number for each row."""
-        values = torch.cat([self._read(storage, before), self._read(storage, rows)])
+    def starts(self, storage, cells: slice, before: slice) -> np.ndarray:
+        """Whether a trajectory starts in these cells: (cells, columns). `before` is the cell written before the first
+        of them. Raises RuntimeError for entries that are not one number for each row."""
+        values = torch.cat([self._read(storage, before), self._read(storage, cells)])
         starts = values[1:] != values[:-1] if self.are_ids else values[:-1]
         return starts.cpu().numpy()
 
-    def _read(self, storage, rows):
-        read = [self._checked(key, entry(storage, key, rows), storage, rows) for key in self.keys]
-        found = [values for values in read if values is not None]
-        return found[0] if self.are_ids else torch.stack([values != 0 for values in found]).any(0)
+    def _read(self, storage, cells):
+        found = {key: entry(storage, key, cells) for key in self.keys}
+        values = [self._checked(key, value, storage) for key, value in found.items() if value is not None]
+        if not values:
+            raise RuntimeError(f"{', '.join(map(repr, self.keys))}: not in every row of the storage")
+        return values[0] if self.are_ids else torch.stack([value != 0 for value in values]).any(0)
 
-    def _checked(self, key, values, storage, rows):
-        """One column for each place of the storage behind the first dimension."""
-        if values is None:
-            return None
-        shape = rows.stop - rows.start, *(storage.shape[1:] if storage.ndim > 1 else ())
+    def _checked(self, key, values, storage):
+        """A column for each place of the storage behind the first dimension."""
         kind = "id" if self.are_ids else "flag"
         if not isinstance(values, torch.Tensor) or values.is_complex():
             found = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
             raise RuntimeError(f"{key!r} must hold a number for each row, the {kind} of a trajectory; found {found}")
-        if values.shape != shape and values.shape != (*shape, 1):
+        columns = tuple(storage.shape[1:]) if storage.ndim > 1 else ()
+        shape = tuple(values.shape[1:])
+        if shape[: len(columns)] != columns or set(shape[len(columns) :]) - {1}:
+            wanted, found = (f"(rows, {', '.join(map(str, each))})" for each in ((*columns, 1), shape))
             raise RuntimeError(
                 f"Expected the end-of-trajectory signal to be {storage.ndim}-dimensional: {key!r} must hold one {kind} "
-                f"for each row, {shape} or {(*shape, 1)} here; found {tuple(values.shape)}. Store it so, or name "
-                "another entry with end_key or traj_key"
+                f"for each row, {wanted}; found {found}. Store it so, or name another entry with end_key or traj_key"
             )
-        return values.reshape(shape[0], -1)
+        return values.reshape(len(values), -1)
 
 
 def entry(storage, key, rows):
@@ -53,7 +54,7 @@ def entry(storage, key, rows):
         return None
     held = getattr(storage, "_storage", None)
     if is_tensor_collection(held):
-        entry = held.get(key, None)
-        return entry if entry is None else entry[rows]
+        values = held.get(key, None)
+        return values if values is None else values[rows]
     data = storage[rows]
-    return data.get(key, None) if is_tensor_collection(data) else None
+    return data.get(key, None) if hasattr(data, "get") else None

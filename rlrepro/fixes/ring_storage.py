@@ -1,0 +1,62 @@
+"""A torchrl storage as a ring of cells: how large it is, how full, and where it was written last."""
+
+import torch
+from torchrl.data.replay_buffers.storages import ListStorage, Storage
+from torchrl.data.replay_buffers.writers import RoundRobinWriter
+
+CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
+
+
+def capacity_of(storage: Storage) -> int:
+    """Cells of the first dimension."""
+    return storage.max_size if storage.ndim == 1 else storage._max_size_along_dim0()
+
+
+def columns_of(storage: Storage) -> int:
+    """Rows side by side in a cell."""
+    return 1 if storage.ndim == 1 else storage.shape[1:].numel()
+
+
+def cells_in_use(storage: Storage) -> int:
+    return len(storage) if storage.ndim == 1 else storage.shape[0]
+
+
+def revision_of(storage: Storage) -> int | None:
+    """A number that grows with each change of the storage; torchrl has it from 0.14 on."""
+    revision = getattr(storage, "_mutation_revision", None)
+    return None if revision is None else int(revision)
+
+
+def changes_of_a_write(storage: Storage, cells: int) -> int:
+    """By how much the revision grows when so many cells are written at once."""
+    return cells if isinstance(storage, ListStorage) else 1
+
+
+def cell_written_last(storage: Storage) -> int | None:
+    """The cell at the head of the ring, by the storage or, where that does not keep it, by its only writer."""
+    if isinstance(storage, ListStorage):
+        writers = [getattr(buffer, "_writer", None) for buffer in storage._attached_entities]
+        cursors = [writer._cursor for writer in writers if isinstance(writer, RoundRobinWriter)]
+        return (cursors[0] - 1) % storage.max_size if len(cursors) == 1 else None
+    if hasattr(storage, "_last_cursor_index"):
+        cell = storage._last_cursor_index
+        return None if cell is None else int(cell)
+    cursor = getattr(storage, "_last_cursor", None)  # before torchrl 0.14: as it was given to `set`
+    if cursor is None or isinstance(cursor, int):
+        return cursor
+    return int(cursor[-1]) if len(cursor) else None
+
+
+def cells_of(index: int | torch.Tensor, storage: Storage) -> torch.Tensor:
+    """The cells of the first dimension that an index of a write names, each once."""
+    return torch.as_tensor(index).reshape(-1, storage.ndim)[:: columns_of(storage), 0]
+
+
+def are_in_order(cells: torch.Tensor, capacity: int) -> bool:
+    """Whether each is the one after, round the ring."""
+    first = int(cells[0])
+    for at, chunk in enumerate(cells.split(CHECKED_AT_ONCE)):
+        expected = torch.arange(len(chunk), device=chunk.device) + (first + at * CHECKED_AT_ONCE)
+        if not torch.equal(chunk, expected % capacity):
+            return False
+    return True
