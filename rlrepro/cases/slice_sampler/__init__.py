@@ -22,6 +22,7 @@ class Settings:
     capacities: tuple[int, ...]  # for growth with the capacity, of which the first `stored` are filled
     online_stored: tuple[int, ...]  # for the loop that writes, then samples
     moved_stored: int  # for bytes read and written
+    releases_stored: int  # in each of three processes at once, for ratios of releases
     repeats: int
     writes: int  # of the online loop
     timeline: tuple[str, ...]  # releases
@@ -35,6 +36,7 @@ SETTINGS = {
         capacities=(1_200_000, 8 * MILLION, 60 * MILLION, 600 * MILLION),
         online_stored=(1 * MILLION, 5 * MILLION, 20 * MILLION),
         moved_stored=2 * MILLION,
+        releases_stored=10 * MILLION,
         repeats=5,
         writes=15,
         timeline=("0.6.0", "0.7.0", "0.10.1", "0.14.1"),
@@ -46,6 +48,7 @@ SETTINGS = {
         capacities=(6 * MILLION, 30 * MILLION, 130 * MILLION, 600 * MILLION),
         online_stored=(1 * MILLION, 20 * MILLION, 100 * MILLION, 346 * MILLION),
         moved_stored=20 * MILLION,
+        releases_stored=80 * MILLION,
         repeats=9,
         writes=25,
         timeline=RELEASES,
