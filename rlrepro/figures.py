@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib import figure as mpl_figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rlrepro.lab.records import MissingRecord, Record
 from rlrepro.lab.units import format_value
@@ -83,8 +83,10 @@ def millions_axis(axis, values: Iterable[float]) -> None:
 
 
 def seconds_axis(axis) -> None:
-    """Tick labels as µs, ms, s on a logarithmic axis."""
+    """Tick labels as µs, ms, s on a logarithmic axis, more of them where what is drawn spans less than two decades."""
     axis.axes.set_yscale("log") if axis.axis_name == "y" else axis.axes.set_xscale("log")
+    low, high = axis.get_data_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, "s")))
     axis.set_minor_formatter(NullFormatter())
 

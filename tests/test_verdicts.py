@@ -52,6 +52,7 @@ def chunk_asked_for(record):
 
 
 FORWARD = "two_batch_sizes.largest_forward"
+SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
 WITHOUT_THE_EFFECT = {
     "LO1": lambda records: as_if(records, FIXED),
     "LO2": lambda records: as_if(records, BUGGY),
@@ -69,6 +70,16 @@ WITHOUT_THE_EFFECT = {
     "TB4": lambda records: changed(records, "two_batch_sizes.fits", False, release=NEWEST),
     "TB5": lambda records: changed(records, "two_batch_sizes.largest_chunk", chunk_asked_for),
     "TB6": lambda records: changed(records, "two_batch_sizes.largest_batch", 4096),
+    "SS1": lambda records: changed(records, SAMPLE, lambda record: 8 * record.value, capacity=600 * MILLION),
+    "SS2": lambda records: changed(records, SAMPLE, 0.02, stored=346 * MILLION),
+    "SS3": lambda records: changed(records, SAMPLE, 0.0048, capacity=6 * MILLION),
+    "SS4": lambda records: changed(records, SAMPLE, lambda record: record.setting["capacity"] / 1e9),
+    "SS5": lambda records: changed(records, SAMPLE, lambda record: 2 ** (record.setting["stored"] / 4e7)),
+    "SS6": lambda records: changed(records, "slice_sampler.done_ratio", 1.0),
+    "SS7": lambda records: changed(records, "slice_sampler.cache_ratio", 10.0),
+    "SS8": lambda records: changed(records, "slice_sampler.release_ratio", 0.9),
+    "SS9": lambda records: changed(records, "slice_sampler.online", 0.001),
+    "SS10": lambda records: changed(records, "slice_sampler.moved_in", 10.0, dtype="int64"),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -85,6 +96,16 @@ EXPECTED = {
     "TB4": ("refuted", "supported"),
     "TB5": ("partly", "supported"),
     "TB6": ("partly", "refuted"),
+    "SS1": ("refuted", "supported"),
+    "SS2": ("supported", "refuted"),
+    "SS3": ("refuted", "supported"),
+    "SS4": ("refuted", "supported"),
+    "SS5": ("refuted", "supported"),
+    "SS6": ("partly", "refuted"),
+    "SS7": ("supported", "partly"),
+    "SS8": ("partly", "refuted"),
+    "SS9": ("refuted", "supported"),
+    "SS10": ("refuted", "partly"),
 }
 
 
@@ -111,6 +132,12 @@ def test_a_grid_without_a_cell_that_fits_says_nothing(records):
 
 def test_eight_rows_for_every_network_would_support(records):
     assert judge("TB6", changed(records, "two_batch_sizes.largest_batch", 8)) == "supported"
+
+
+def test_the_small_buffer_on_a_gpu_would_explain_the_article(records):
+    found = records.where(SAMPLE, release="0.6.0", sampler="episode", stored=5 * MILLION, capacity=6 * MILLION)[0]
+    there = found.model_copy(update={"value": found.value / 8, "setting": {**found.setting, "storage": "cuda"}})
+    assert judge("SS1", Records([*records, there])) == "partly"
 
 
 def test_every_claim_is_tested_here():

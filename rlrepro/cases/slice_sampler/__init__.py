@@ -39,7 +39,7 @@ SETTINGS = {
         releases_stored=10 * MILLION,
         repeats=5,
         writes=15,
-        timeline=("0.6.0", "0.7.0", "0.10.1", "0.14.1"),
+        timeline=(BUGGY, FIXED, NEWEST),
         timeline_stored=2 * MILLION,
     ),
     "full": Settings(

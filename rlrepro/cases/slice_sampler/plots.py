@@ -46,10 +46,10 @@ def plot_sample_against_stored(records: Records):
 
 def plot_online(records: Records):
     """Time of the sample after each write, against the rows stored."""
-    figure, axes = figures.new_figure("Write 1,000 rows, then sample: the time of the sample", width=8.4)
+    figure, axes = figures.new_figure("Write 1,000 rows, then sample: the time to find the slices", width=8.4)
     keys = [key for key in LINES if key[0] == NEWEST and key[1] != "gather"]
     _draw(axes, records, "online", keys)
-    axes.set(ylabel="time of one buffer.sample()")
+    axes.set(ylabel="time of one sampler.sample()")
     figures.caption(figure, records.get("slice_sampler.online"), "median over the writes, by episode id")
     return figure
 
@@ -121,7 +121,7 @@ def plot_timeline(records: Records):
 
 def cost_table(records: Records) -> str:
     """What a sample costs with the most rows stored, as a Markdown table."""
-    lines = ["| | unchanged | after each write |", "|---|---|---|"]
+    lines = ["| | sample, nothing written | find the slices after a write |", "|---|---|---|"]
     stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
     for release, sampler in LINES:
         found = [
