@@ -120,18 +120,16 @@ def sampling(
     if "gather" in names:
         calls["gather"] = _gather(filled._storage)
     seconds = {name: [] for name in names}
-    for call in calls.values():
-        call()
     disturbed = 0.0  # seconds of large reads and copies, after which fetching rows is slow for about as long
     for _ in range(repeats):
         for name, call in calls.items():
             taken = _seconds(call, device, enough=0)
             if taken < ENOUGH_SECONDS:
                 _seconds(call, device, enough=disturbed)
-                taken, disturbed = _seconds(call, device), 0.0
-            else:
+                disturbed = 0.0
+            seconds[name].append(_seconds(call, device))
+            if taken >= ENOUGH_SECONDS:
                 disturbed += taken
-            seconds[name].append(taken)
     return seconds
 
 
