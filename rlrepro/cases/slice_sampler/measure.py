@@ -114,22 +114,20 @@ def sampling(
     stored: int, capacity: int, names: list[str], repeats: int = 7, device: str = "cpu"
 ) -> dict[str, list[float]]:
     """Seconds of one `buffer.sample()` with each of these samplers, `repeats` times in turn. "gather" is the floor:
-    fetching the rows of samples whose indices were drawn before."""
+    fetching the rows of samples whose indices were drawn before.
+
+    Name samplers together that are about as fast: after a scan that copies gigabytes, fetching rows stays slow for
+    hundreds of milliseconds.
+    """
     filled = buffer(stored, capacity, device)
     calls = {name: with_sampler(filled, sampler(name)).sample for name in names if name != "gather"}
     if "gather" in names:
         calls["gather"] = _gather(filled._storage)
     seconds = {name: [] for name in names}
-    disturbed = 0.0  # seconds of large reads and copies, after which fetching rows is slow for about as long
     for _ in range(repeats):
         for name, call in calls.items():
-            taken = _seconds(call, device, enough=0)
-            if taken < ENOUGH_SECONDS:
-                _seconds(call, device, enough=disturbed)
-                disturbed = 0.0
+            call()  # what ran before has filled the caches with something else
             seconds[name].append(_seconds(call, device))
-            if taken >= ENOUGH_SECONDS:
-                disturbed += taken
     return seconds
 
 

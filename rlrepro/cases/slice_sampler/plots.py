@@ -14,6 +14,7 @@ LINES = {  # (release, sampler): how it is drawn
     (NEWEST, "ours"): ("o-", figures.OURS, "ours"),
     (NEWEST, "gather"): ("o:", figures.NEUTRAL, "fetching the rows"),
 }
+LOOPS = {"still": "the buffer does not change (pale: cached)", "online": "after each write (pale: cached)"}
 
 
 def _draw(axes, records, name, keys, **setting):
@@ -83,12 +84,13 @@ def plot_moved(records: Records):
         kinds = sorted(moved, key=moved.get)
         axes.plot([moved[kind] for kind in kinds], [taken[kind] for kind in kinds], "o-", color=color)
         for kind in kinds:
-            axes.annotate(kind, (moved[kind], taken[kind]), xytext=(5, -13), textcoords="offset points", color=color)
-        text = f"torchrl {release}"
-        figures.label_line(axes, moved[kinds[-1]], taken[kinds[-1]], text, color)
+            is_last = kind == kinds[-1]
+            text = f"torchrl {release}, {kind}" if is_last else kind
+            options = {"color": color, "fontweight": "bold" if is_last else "normal", "textcoords": "offset points"}
+            axes.annotate(text, (moved[kind], taken[kind]), xytext=(6, -14), **options)
     figures.bytes_axis(axes.xaxis)
     figures.seconds_axis(axes.yaxis)
-    axes.margins(x=0.15, y=0.25)
+    axes.margins(x=0.1, y=0.25)
     axes.set(xlabel="bytes read and written", ylabel="time of one sampler.sample()")
     record = records.get("slice_sampler.moved", release=BUGGY)
     figures.caption(figure, record, f"{record.setting['stored']:,} rows stored, ids of three widths")
@@ -97,8 +99,8 @@ def plot_moved(records: Records):
 
 def plot_timeline(records: Records):
     """Both loops in each release, in the order of their publication."""
-    figure, (above, below) = figures.new_figure("Release by release", width=9, height=5.6, rows=2)
-    for axes, loop, title in ((above, "still", "the buffer does not change"), (below, "online", "after each write")):
+    figure, both = figures.new_figure("Release by release", width=9, height=5.6, rows=2)
+    for axes, (loop, title) in zip(both, LOOPS.items(), strict=True):
         for offset, sampler in ((-0.2, "episode"), (0.2, "episode cached")):
             points = records.where("slice_sampler.timeline", loop=loop, sampler=sampler)
             for position, point in enumerate(points):
@@ -106,14 +108,14 @@ def plot_timeline(records: Records):
                 shade = 0.45 if sampler == "episode cached" else 1
                 milliseconds = point.value * 1e3
                 axes.bar(position + offset, milliseconds, color=color, width=0.38, alpha=shade)
-                text = f"{milliseconds:.2g}" + (" cached" if shade < 1 and position == 0 else "")
+                text = f"{milliseconds:.2g}"
                 axes.text(position + offset, milliseconds, text, ha="center", va="bottom", color=color, fontsize=9)
         axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
         axes.set_title(title, loc="left", fontsize=10)
         axes.margins(y=0.2)
         axes.grid(axis="x", visible=False)
         axes.set(ylabel="ms a sample")
-    below.set(xlabel="torchrl release")
+    both[-1].set(xlabel="torchrl release")
     record = points[0]
     figures.caption(figure, record, f"{record.setting['stored']:,} rows stored, by episode id")
     return figure
