@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torchrl.data.replay_buffers.storages import Storage
 
-from rlrepro.fixes.ring_storage import (
+from .ring_storage import (
     are_in_order,
     capacity_of,
     cell_written_last,
@@ -17,7 +17,7 @@ from rlrepro.fixes.ring_storage import (
     columns_of,
     revision_of,
 )
-from rlrepro.fixes.trajectory_index import TrajectoryIndex
+from .trajectory_index import TrajectoryIndex
 
 READ_AT_ONCE = 2**22  # flags or ids; bounds the memory that reading everything takes
 INDEXES = 4  # kept at a time, each for another shortest length

@@ -9,9 +9,9 @@ import torch
 from torchrl.data.replay_buffers.samplers import SliceSampler
 from torchrl.data.replay_buffers.storages import Storage
 
-from rlrepro.fixes.followed_storage import FollowedStorage, closed_index
-from rlrepro.fixes.trajectory_boundaries import Boundaries, entry
-from rlrepro.fixes.trajectory_index import TrajectoryIndex
+from .followed_storage import FollowedStorage, closed_index
+from .trajectory_boundaries import Boundaries, entry
+from .trajectory_index import TrajectoryIndex
 
 NOT_SUPPORTED = ("compile", "use_gpu", "fragmented")
 

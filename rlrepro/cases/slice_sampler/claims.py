@@ -110,7 +110,11 @@ def judge_cache(records: Records) -> Verdict:
 def judge_rewrite(records: Records) -> Verdict:
     record = records.get("slice_sampler.release_ratio", release=FIXED)
     newest = records.get("slice_sampler.release_ratio", release=NEWEST)
-    figure = f"{BUGGY} takes {format_value(record.value, 'ratio')} the time of {FIXED}, {newest.value:.3g}× of {NEWEST}"
+    low, high = record.spread or (record.value, record.value)
+    figure = (
+        f"{BUGGY} takes {format_value(record.value, 'ratio')} the time of {FIXED} ({low:.2g} to {high:.2g}), "
+        f"{newest.value:.3g}× of {NEWEST}"
+    )
     if TWO_TO_THREE[0] <= record.value <= TWO_TO_THREE[1]:
         return Verdict("supported", figure, f"{TWO_TO_THREE[0]} to {TWO_TO_THREE[1]} counts as that; without the cache")
     if record.value > 1:
@@ -136,7 +140,7 @@ def judge_bit_operations(records: Records) -> Verdict:
     by_bytes, by_time = (each["int64"] / each["bool"] for each in (moved, taken))
     figure = f"int64 ids move {by_bytes:.3g} times the bytes of bool ids, and take {by_time:.3g} times the time"
     if by_time <= by_bytes * ALIKE:
-        return Verdict("refuted", figure, "a bool fills a byte, and no bit operation is used: the bytes explain it")
+        return Verdict("refuted", figure, "a bool fills a byte, and wider ids cost no more than their bytes")
     return Verdict("partly", figure, "the bytes moved do not explain all of it")
 
 

@@ -123,7 +123,7 @@ def plot_timeline(records: Records):
 
 def cost_table(records: Records) -> str:
     """What a sample costs with the most rows stored, as a Markdown table."""
-    lines = ["| | sample, nothing written | find the slices after a write |", "|---|---|---|"]
+    lines = ["| | find and fetch, nothing written | find only, after a write |", "|---|---|---|"]
     stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
     for release, sampler in LINES:
         found = [
