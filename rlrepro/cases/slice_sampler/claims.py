@@ -3,7 +3,7 @@
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, MILLION, NEWEST
 from rlrepro.claims import Claim, Verdict
 from rlrepro.figures import growth_exponent, growth_residual
-from rlrepro.lab.records import Records
+from rlrepro.lab.records import MissingRecord, Record, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "03_slice_sampler"
@@ -18,12 +18,20 @@ TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
 ARTICLE_CACHE = 500  # times faster
 
 
-def _seconds(records: Records, cell, sampler="episode", release=BUGGY, **setting) -> float:
+def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
+    """A record of the article's own sizes, which profile full measures."""
+    found = records.where(f"slice_sampler.{name}", stored=stored, **setting)
+    if not found:
+        raise MissingRecord(
+            f"no record of slice_sampler.{name} with {stored:,} rows in the article's buffer, which profile full measures"
+        )
+    return found[-1]
+
+
+def _seconds(records: Records, cell, storage="cpu") -> float:
     stored, capacity = cell
-    setting = {"storage": "cpu"} | setting
-    return records.get(
-        "slice_sampler.sample", stored=stored, capacity=capacity, sampler=sampler, release=release, **setting
-    ).value
+    setting = {"capacity": capacity, "storage": storage, "sampler": "episode", "release": BUGGY}
+    return _of_full(records, "sample", stored, **setting).value
 
 
 def widest(records: Records, **setting) -> dict:
@@ -100,7 +108,7 @@ def judge_done_flags(records: Records) -> Verdict:
 
 
 def judge_cache(records: Records) -> Verdict:
-    record = records.get("slice_sampler.cache_ratio", release=BUGGY, stored=LARGE[0])
+    record = _of_full(records, "cache_ratio", LARGE[0], release=BUGGY)
     figure = f"{format_value(record.value, 'ratio')} faster, with nothing written in between"
     if record.value >= ARTICLE_CACHE:
         return Verdict("supported", figure, f"at least {ARTICLE_CACHE} times, as long as the buffer does not change")

@@ -173,7 +173,7 @@ def _seconds(call, device: str, enough: float = ENOUGH_SECONDS) -> float:
             return passed / count
 
 
-def moved(stored: int, name: str, ids: str = "int64", repeats: int = 9) -> dict:
+def moved(stored: int, name: str, ids: str = "int64", repeats: int = 25) -> dict:
     """Bytes that one sampler.sample() reads and writes, by the tensors that its operators take and give, and seconds
     of it, the best of `repeats`."""
     storage, drawing = buffer(stored, stored + 1, ids=getattr(torch, ids))._storage, sampler(name)
