@@ -22,9 +22,7 @@ def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
     """A record of the article's own sizes, which profile full measures."""
     found = records.where(f"slice_sampler.{name}", stored=stored, **setting)
     if not found:
-        raise MissingRecord(
-            f"no record of slice_sampler.{name} with {stored:,} rows in the article's buffer, which profile full measures"
-        )
+        raise MissingRecord(f"no record of slice_sampler.{name} with the article's {stored:,} rows (profile full)")
     return found[-1]
 
 
