@@ -64,4 +64,6 @@ def test_a_page_without_a_kernel_has_what_its_sliders_need(run):
 def test_every_claim_gets_a_verdict(run, run_cli):
     rows = json.loads(run_cli("verdicts", run, "--json").stdout)
     assert [row["id"] for row in rows] == [claim.id for claim in all_claims()]
-    assert not [row for row in rows if row["verdict"] == "not testable here"]
+    untested = {row["id"]: row["why"] for row in rows if row["verdict"] == "not testable here"}
+    assert set(untested) == {"SS1", "SS2", "SS3", "SS7"}  # of buffers of the article's own size
+    assert all("(profile full)" in why for why in untested.values())
