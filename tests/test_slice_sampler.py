@@ -412,8 +412,6 @@ def test_another_length_of_slices_has_an_index_of_its_own():
 
 
 def test_can_sample_counts_the_windows():
-    if not hasattr(SliceSampler, "_sampleable_count"):
-        pytest.skip("this torchrl has no can_sample")
     for is_strict in (True, False):
         ours, theirs = (
             ReplayBuffer(
