@@ -6,8 +6,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "chunks": ["in_chunks"],
+        "ensemble_ppo": ["EnsemblePPO"],
         "incremental_slice_sampler": ["IncrementalSliceSampler"],
         "tianshou_1_chunked": ["ChunkedPPOPolicy"],
         "tianshou_chunked": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO"],
+        "threads": ["limit_threads", "thread_budget", "thread_variables"],
+        "train_many": ["Outcome", "TrainingFailed", "train_many"],
     },
 )

@@ -1,0 +1,60 @@
+"""Robots of different builds, each in an XML file of its own: Gymnasium's Hopper with other limbs, weight and motors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import gymnasium
+
+HOPPER = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / "hopper.xml"
+WATER = 1000.0  # kg/m³, MuJoCo's density where a file gives none
+FALLEN = 0.56  # of its standing height, below which a hopper has fallen: Gymnasium's 0.7 m of 1.25 m
+
+
+@dataclass(frozen=True)
+class Build:
+    """A hopper's build, as factors of Gymnasium's."""
+
+    limb: float = 1.0  # length of thigh, leg and foot
+    mass: float = 1.0
+    gear: float = 1.0  # torque of the motors
+
+
+def builds(count: int) -> list[Build]:
+    """So many builds: limbs growing from 0.8 to 1.2, weight and motors varied on the way."""
+    return [
+        Build(limb=0.8 + 0.4 * k / max(1, count - 1), mass=0.8 + 0.2 * (k % 3), gear=0.9 + 0.1 * (k % 4))
+        for k in range(count)
+    ]
+
+
+def write_robots(folder: Path, count: int) -> list[dict]:
+    """XML files of so many robots in a folder; what to give gymnasium.make("Hopper-v5", ...) for each."""
+    return [write_robot(Path(folder) / f"hopper-{k}.xml", build) for k, build in enumerate(builds(count))]
+
+
+def write_robot(path: Path, build: Build) -> dict:
+    """The XML file of one robot; what to give gymnasium.make("Hopper-v5", ...) for it."""
+    tree = ElementTree.parse(HOPPER)
+    tree.find("./default/geom").set("density", str(WATER * build.mass))
+    for motor in tree.iterfind("./actuator/motor"):
+        motor.set("gear", str(float(motor.get("gear")) * build.gear))
+    torso, hip = tree.find(".//body[@name='torso']"), tree.find(".//body[@name='thigh']")
+    for part in hip.iter():
+        if part is not hip:
+            part.set("pos", _scaled(part.get("pos", "0 0 0"), build.limb))
+        if part.tag == "geom":
+            radius, half_length = part.get("size").split()
+            part.set("size", f"{radius} {_scaled(half_length, build.limb)}")
+    height, hip_below = (float(body.get("pos").split()[2]) for body in (torso, hip))
+    standing = -hip_below + (height + hip_below) * build.limb  # the hip moves with the length of the leg
+    torso.set("pos", f"0 0 {standing}")
+    for name in ("rootx", "rootz"):
+        torso.find(f"joint[@name='{name}']").set("pos", f"0 0 {-standing}")
+    torso.find("joint[@name='rootz']").set("ref", str(standing))
+    tree.write(path)
+    return {"xml_file": str(path), "healthy_z_range": (FALLEN * standing, float("inf"))}
+
+
+def _scaled(numbers: str, factor: float) -> str:
+    return " ".join(str(float(number) * factor) for number in numbers.split())

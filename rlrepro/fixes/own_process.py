@@ -1,0 +1,64 @@
+"""Calls in a process of one's own: what kills it, kills one call.
+
+A pool of several processes breaks as a whole when one of them is killed, as by the system when memory runs out. Here
+each thread has a pool of a single process, which is made anew when it broke.
+"""
+
+import os
+import signal
+import threading
+import time
+
+from loky import BrokenProcessPool, ProcessPoolExecutor
+
+from .one_training import Reply, answer
+from .threads import thread_variables
+
+ORPHAN_SECONDS = 1.0  # between looks at whether the process that started this one is still there
+ORPHAN_EXIT = 86
+
+
+class OwnProcesses:
+    """A process for each thread that calls, with so many computing threads."""
+
+    def __init__(self, threads: int):
+        self.threads = threads
+        self._mine, self._all, self._closed = threading.local(), [], False
+
+    def call(self, payload: bytes, seed: int) -> Reply:
+        """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
+        start = time.monotonic()
+        try:
+            return self._pool().submit(answer, payload, seed, self.threads).result()
+        except BrokenProcessPool as broken:
+            self._mine.pool = None
+            told = " ".join(str(broken).split())
+            error = f"the process of this training was killed; where memory ran out, use fewer n_jobs. loky: {told}"
+            return Reply(None, error, time.monotonic() - start)
+
+    def _pool(self) -> ProcessPoolExecutor:
+        if getattr(self._mine, "pool", None) is None:
+            if self._closed:
+                raise RuntimeError("closed: no further call")
+            self._mine.pool = ProcessPoolExecutor(
+                1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
+            )
+            self._all.append(self._mine.pool)
+        return self._mine.pool
+
+    def close(self) -> None:
+        """End all processes, in the middle of a call too."""
+        self._closed = True
+        for pool in self._all:
+            pool.shutdown(kill_workers=True)
+
+
+def _serve(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_SECONDS)
+    os._exit(ORPHAN_EXIT)

@@ -1,0 +1,57 @@
+"""Results on disk: what has finished once need not be done again."""
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+
+class ResultFolder:
+    """A folder with a file for each result, which one run at a time may use."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._lock = FileLock(path / ".lock", timeout=0)
+
+    def __enter__(self):
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            self.save("writable", None)
+            self._file("writable").unlink()
+        except Timeout:
+            raise RuntimeError(f"another run is using {self.path}; wait for it, or choose another folder") from None
+        except OSError as error:
+            raise OSError(error.errno, f"can't write results: {error.strerror}", str(self.path)) from error
+        return self
+
+    def __exit__(self, *raised):
+        self._lock.release()
+
+    def _file(self, key: str) -> Path:
+        return self.path / f"{key}.pickle"
+
+    def load(self, key: str):
+        """What was saved under this key, or None. What can't be read counts as not there, with a warning."""
+        try:
+            return pickle.loads(self._file(key).read_bytes())
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            warnings.warn(f"{self._file(key)} can't be read ({error!r}); that training runs again", stacklevel=2)
+            return None
+
+    def save(self, key: str, result) -> None:
+        """Write a result so that there is never half of one. Raises OSError."""
+        temporary = self.path / f".{key}.partial"
+        try:
+            with temporary.open("wb") as file:
+                pickle.dump(result, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._file(key))
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise

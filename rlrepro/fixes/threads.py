@@ -1,0 +1,45 @@
+"""How many threads each of several processes may have, and how to hold a process to them."""
+
+import sys
+
+from loky import cpu_count
+from threadpoolctl import threadpool_limits
+
+VARIABLES = (  # read when a library is loaded
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+
+
+def thread_budget(n_jobs: int) -> int:
+    """Threads for each of `n_jobs` processes at once, so that together they have no more than the cores that this
+    process may use (its affinity and its cgroup's quota, not os.cpu_count()); 1 where there are more processes.
+
+    Raises ValueError where `n_jobs` is not a whole number of 1 or more.
+    """
+    return max(1, cpu_count() // at_least_one("n_jobs", n_jobs))
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """Environment variables for a process that is to be started: torch, NumPy's BLAS and OpenMP read them as they
+    load."""
+    return dict.fromkeys(VARIABLES, str(at_least_one("threads", threads)))
+
+
+def limit_threads(threads: int) -> None:
+    """Hold this process to so many threads, in the libraries that are loaded already: torch, BLAS and OpenMP."""
+    threadpool_limits(at_least_one("threads", threads))
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
+
+
+def at_least_one(name: str, value: int) -> int:
+    """The value; raises ValueError, naming it, where it is not a whole number of 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be a whole number of 1 or more, found {value!r}")
+    return value
