@@ -176,9 +176,7 @@ class EnsemblePPO:
         losses, divergence = self.losses(minibatch, clip_range, clip_range_vf)
         if self.target_kl is not None:
             going &= (divergence <= KL_SLACK * self.target_kl).cpu().numpy()
-        gradients = self.networks.gradients
-        gradients.zero_()
-        losses.sum().backward()  # a member's gradient is that of its own loss
+        gradients = self.networks.gradients(losses)
         norms = gradients.norm(dim=1, keepdim=True)
         gradients *= (self.max_grad_norm / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, a row each
         for row, gradient, moves in zip(self._rows, gradients, going, strict=True):
@@ -248,7 +246,7 @@ class EnsemblePPO:
             values = self.networks.values(seen)
             last_values = self._values_of(self._observations)
             for step, member, env, final in cut_short:  # what would have come after the time limit
-                everyone = np.broadcast_to(final, (len(self), 1, *final.shape))
+                everyone = np.tile(final, (len(self), 1, 1))
                 rewards[step, member, env] += self.gamma * self._values_of(everyone)[member, 0]
         stepwise = np.moveaxis(values.cpu().numpy().reshape(len(self), self.n_envs, -1), 2, 0)  # (T, K, E)
         advantages = advantages_of(rewards, stepwise, starts, last_values, self._starts, self.gamma, self.gae_lambda)

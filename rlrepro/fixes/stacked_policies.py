@@ -10,20 +10,17 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 class StackedPolicies:
     """K of Stable-Baselines3's `ActorCriticPolicy`, with the weights of member k in row k of `flat` (K, P).
 
-    Its methods take (K, B, ...) and treat member k with its own weights. `weights` are views of `flat`, and their
-    gradients views of `gradients` (K, P), so that one call clips or steps all of them.
+    Its methods take (K, B, ...) and treat member k with its own weights. `weights` are views of `flat`, so that one
+    call steps all of them.
     """
 
     def __init__(self, policies: Sequence, device):
         (self.template, *_), self.device = policies, device
         self.flat = torch.stack([parameters_to_vector(policy.parameters()) for policy in policies]).detach().to(device)
-        self.gradients = torch.zeros_like(self.flat)
         self.weights, first = {}, 0
         for name, parameter in self.template.named_parameters():
             last, shape = first + parameter.numel(), (len(policies), *parameter.shape)
-            weight = self.flat[:, first:last].view(shape).requires_grad_()
-            weight.grad = self.gradients[:, first:last].view(shape)
-            self.weights[name], first = weight, last
+            self.weights[name], first = self.flat[:, first:last].view(shape).requires_grad_(), last
         extractor = self.template.mlp_extractor
         self._actor = [*_layers("mlp_extractor.policy_net", extractor.policy_net), "action_net"]
         self._critic = [*_layers("mlp_extractor.value_net", extractor.value_net), "value_net"]
@@ -36,6 +33,11 @@ class StackedPolicies:
         """Take over the weights of a policy."""
         with torch.no_grad():
             self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
+
+    def gradients(self, losses: torch.Tensor) -> torch.Tensor:
+        """Of each member's loss (K,) by its own weights: (K, P), in the order of `flat`."""
+        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        return torch.cat([each.flatten(start_dim=1) for each in found], dim=1)
 
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
         """How each member would act: observations (K, B, ...), actions (K, B, A), or (K, B) where they are discrete."""

@@ -1,4 +1,4 @@
-"""Robots of different builds, each in an XML file of its own: Gymnasium's Hopper with other limbs, weight and motors."""
+"""Robots of different builds, each in an XML file of its own: Gymnasium's Hopper with other limbs, weight, motors."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,0 +1,68 @@
+"""Many Stable-Baselines3 trainings at once, and what slows them down: threads that spin while they wait.
+
+Upstream: DLR-RM/stable-baselines3#1931. `SETTINGS` says how much each profile measures, `robots` makes the robots,
+`training` is one training, `launch` the ways to start many, `claims` judges the article, `plots` draws.
+"""
+
+from dataclasses import dataclass
+
+import lazy_loader
+
+SB3 = "2.9.2"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of everything one profile measures. A size is (steps of a rollout, epochs of the update)."""
+
+    held_up: tuple[int, int]  # size of trainings that slow each other down
+    at_pace: tuple[int, int]  # of those that do not
+    ways_per_core: int  # trainings at once that are started in other ways than a forking Pool
+    throughput: tuple[int, int]  # of those whose throughput is compared with the ideal
+    many: tuple[int, int]  # of a hundred
+    ensemble: tuple[int, int]  # of those that an ensemble replaces
+    forwards: int  # passes without autograd
+    repeats: int  # of the ensemble
+    most: int  # processes, except where there are more cores
+
+    def processes(self, cores: int) -> list[int]:
+        """How many trainings at once are tried on this many cores."""
+        tried = {1, cores, *(count for count in (2 * cores, 4 * cores) if count <= self.most)}
+        return sorted(tried)
+
+
+NET = 512  # width of both hidden layers
+SMALL_NET = 64  # Stable-Baselines3's default
+HUNDRED = 100
+MEMBERS = 32
+
+SETTINGS = {
+    "smoke": Settings(
+        held_up=(64, 6),
+        at_pace=(128, 10),
+        ways_per_core=1,
+        throughput=(384, 5),
+        many=(64, 10),
+        ensemble=(256, 10),
+        forwards=60,
+        repeats=2,
+        most=16,
+    ),
+    "full": Settings(
+        held_up=(256, 10),
+        at_pace=(1024, 10),
+        ways_per_core=2,
+        throughput=(2048, 10),
+        many=(512, 10),
+        ensemble=(2048, 10),
+        forwards=500,
+        repeats=5,
+        most=32,
+    ),
+}
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["keep", "launch", "plots", "robots", "training", "watch"],
+    submod_attrs={"claims": ["CLAIMS"]},
+)

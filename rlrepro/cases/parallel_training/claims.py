@@ -1,0 +1,141 @@
+"""What the article says of many trainings at once, and how measurements judge it."""
+
+from rlrepro.claims import Claim, Verdict
+from rlrepro.lab.records import MissingRecord, Records
+
+CHAPTER = "04_parallel_training"
+
+SLOWER = 1.5  # times longer than sharing the cores explains, from which a training counts as slowed down
+GONE = 0.25  # of a slowdown: what may be left where its cause was taken away, since caches are shared too
+HELPS = 0.5  # of a slowdown: a cure that leaves less of it helps
+NEARLY_LINEAR = 0.8  # of the ideal throughput
+WASTE = 0.5  # of the work: what a launcher may cost on top before another kind is needed
+
+POOL = {"way": "pool", "method": "fork", "net": "large"}
+ALONE = POOL | {"threads": "one", "waits": "default", "processes": 1}  # what all others are compared with
+
+
+def cores(records: Records) -> int:
+    return records.get("parallel_training.cores").value
+
+
+def beyond_share(records: Records, name: str, alone: float, **setting) -> tuple[int, float]:
+    """The most processes that were measured so, and how many times longer than `alone` one of them took, beyond what
+    sharing the cores explains."""
+    there = records.series(f"parallel_training.{name}", "processes", **setting)
+    most = max(there)
+    return most, there[most] / alone / max(1, most / cores(records))
+
+
+def slowdown(records: Records, **setting) -> tuple[int, float]:
+    """The most processes that were started so, and how many times longer a gradient step takes in one of them than
+    alone with one thread, beyond what sharing the cores explains."""
+    alone = records.get("parallel_training.step", **ALONE).value
+    return beyond_share(records, "step", alone, net="large", **setting)
+
+
+def pool_slowdown(records: Records, threads: str, waits: str = "default") -> tuple[int, float]:
+    return slowdown(records, way="pool", method="fork", threads=threads, waits=waits)
+
+
+def scripts_slowdown(records: Records) -> tuple[int, float, float]:
+    """The most scripts at once, how many times longer they take than one, and the same beyond what sharing the cores
+    explains."""
+    times = records.series("parallel_training.span", "processes", way="scripts")
+    if 1 not in times:
+        raise MissingRecord("no record of parallel_training.span of one script alone")
+    most, slower = beyond_share(records, "span", times[1], way="scripts")
+    return most, times[most] / times[1], slower
+
+
+def judge_slower_steps(records: Records) -> Verdict:
+    most, slower = pool_slowdown(records, "default")
+    figure = f"a gradient step of {most} at once takes {slower:.3g} times what sharing {cores(records)} cores explains"
+    if slower > SLOWER:
+        return Verdict("supported", figure, "with the threads that torch takes by default")
+    return Verdict("refuted", figure, "no more than their share")
+
+
+def judge_lock(records: Records) -> Verdict:
+    _, slower = pool_slowdown(records, "default")
+    _, with_one = pool_slowdown(records, "one")
+    _, passive = pool_slowdown(records, "default", "passive")
+    figure = (
+        f"slowed down {slower:.3g} times; {with_one:.3g} with one thread each, {passive:.3g} where threads wait asleep"
+    )
+    if max(with_one, passive) <= max(GONE * slower, SLOWER):
+        return Verdict("refuted", figure, "autograd and its locks were the same each time; the threads were not")
+    if min(with_one, passive) > HELPS * slower:
+        return Verdict("supported", figure, "neither the number of threads nor how they wait explains it")
+    return Verdict("partly", figure, "threads explain a part of it")
+
+
+def judge_scripts(records: Records) -> Verdict:
+    most, longer, slower = scripts_slowdown(records)
+    figure = (
+        f"{most} scripts at once take {longer:.3g} times one alone; sharing the cores explains {longer / slower:.3g}"
+    )
+    if slower <= SLOWER:
+        return Verdict("supported", figure, "they do not slow each other down")
+    return Verdict("refuted", figure, "a script has as many threads as a process of a Pool")
+
+
+def judge_fewer_processes(records: Records) -> Verdict:
+    count = cores(records)
+    setting = POOL | {"threads": "default", "waits": "default", "processes": count}
+    left = records.get("parallel_training.step", **setting).value / records.get("parallel_training.step", **ALONE).value
+    figure = f"with {count} processes on {count} cores a gradient step takes {left:.3g} times as long as alone"
+    if left <= SLOWER:
+        return Verdict("supported", figure, "no slowdown is left")
+    return Verdict("refuted", figure, "each process still has as many threads as there are cores")
+
+
+def judge_frameworks(records: Records) -> Verdict:
+    limited, freed = (
+        {way: slowdown(records, way=way, threads=threads)[1] for way in ("loky", "ray")}
+        for threads in ("framework", "all")
+    )
+    figure = ", ".join(f"{way} {limited[way]:.3g} times, with all threads {freed[way]:.3g}" for way in limited)
+    if max(limited.values()) > SLOWER:
+        return Verdict("refuted", figure, "slowed down inside a framework too")
+    if min(freed.values()) > SLOWER:
+        return Verdict("partly", figure, "because they set the number of threads; take that away and it is back")
+    return Verdict("supported", figure, "whatever the number of threads")
+
+
+def judge_linear(records: Records) -> Verdict:
+    count = cores(records)
+    scripts = records.get("parallel_training.of_ideal", way="scripts", processes=count).value
+    ours = records.series("parallel_training.of_ideal", "processes", way="train_many")
+    most = max(ours)
+    figure = f"{scripts:.2g} of the ideal with {count} scripts, {ours[most]:.2g} with train_many ({most})"
+    if scripts >= NEARLY_LINEAR:
+        return Verdict("supported", figure, f"at least {NEARLY_LINEAR} of it with the article's cure")
+    if ours[most] >= NEARLY_LINEAR:
+        return Verdict("partly", figure, "not by starting scripts, but where each process has its share of the threads")
+    return Verdict("refuted", figure, f"less than {NEARLY_LINEAR} of it in both")
+
+
+def judge_framework_needed(records: Records) -> Verdict:
+    record = records.get("parallel_training.overhead", way="train_many")
+    count = record.setting["trainings"]
+    figure = f"{count} trainings on one machine, {record.value:.0%} on top of their work"
+    if record.value <= WASTE:
+        return Verdict("refuted", figure, f"a process pool is enough: less than {WASTE:.0%} on top")
+    return Verdict("supported", figure, f"more than {WASTE:.0%} on top")
+
+
+CLAIMS = [
+    Claim("PT1", "The gradient step slows down as processes are added", CHAPTER, judge_slower_steps),
+    Claim("PT2", "That is because autograd has a lock that all processes share", CHAPTER, judge_lock),
+    Claim("PT3", "Independent processes, started by a script, avoid it", CHAPTER, judge_scripts),
+    Claim("PT4", "No more processes than cores avoids it", CHAPTER, judge_fewer_processes),
+    Claim("PT5", "Ray or another framework avoids it", CHAPTER, judge_frameworks),
+    Claim("PT6", "With the cure throughput is nearly linear in processes, up to the cores", CHAPTER, judge_linear),
+    Claim(
+        "PT7",
+        "From 10 trainings on a distributed framework is needed, and a specialised one over 100",
+        CHAPTER,
+        judge_framework_needed,
+    ),
+]

@@ -1,0 +1,130 @@
+"""Figures of the chapter, each from records."""
+
+from rlrepro import figures
+from rlrepro.cases.parallel_training.claims import ALONE, POOL, cores, pool_slowdown, slowdown
+from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.lab.units import format_value
+
+PHASES = {"step": "a gradient step", "row": "a step of the environment"}
+LINES = {"default": (figures.BUGGY, "torch's own threads"), "one": (figures.OURS, "one thread each")}
+WAITS = {  # (threads, waits): what it is called, and its colour
+    ("default", "default"): ("torch's own threads", figures.BUGGY),
+    ("default", "no spinning"): ("as many, GOMP_SPINCOUNT=0", figures.UPSTREAM),
+    ("default", "passive"): ("as many, OMP_WAIT_POLICY=PASSIVE", figures.UPSTREAM),
+    ("one", "default"): ("one thread each", figures.OURS),
+}
+WAYS = {  # (way, method, threads): what it is called, and its colour
+    ("scripts", None, "default"): ("scripts of their own", figures.BUGGY),
+    ("pool", "spawn", "default"): ("Pool, spawn", figures.BUGGY),
+    ("pool", "forkserver", "default"): ("Pool, forkserver", figures.BUGGY),
+    ("loky", None, "all"): ("joblib's loky with all threads", figures.BUGGY),
+    ("ray", None, "all"): ("Ray with all threads", figures.BUGGY),
+    ("loky", None, "framework"): ("joblib's loky as it is", figures.UPSTREAM),
+    ("ray", None, "framework"): ("Ray as it is", figures.UPSTREAM),
+}
+
+
+def plot_phases(records: Records):
+    """Time of a step of either phase against the number of trainings in a Pool."""
+    figure, both = figures.new_figure("One of K trainings at once, in a Pool", width=11, columns=2)
+    labels = {phase: [] for phase in PHASES}
+    times = []
+    for axes, phase in zip(both, PHASES, strict=True):
+        for threads, (color, label) in LINES.items():
+            found = records.series(f"parallel_training.{phase}", "processes", **POOL, threads=threads, waits="default")
+            processes, seconds = list(found), list(found.values())
+            axes.plot(processes, seconds, "o-", color=color)
+            labels[phase].append((processes[-1], seconds[-1], label, color))
+            times += seconds
+        share = [seconds[0] * max(1, each / cores(records)) for each in processes]
+        axes.plot(processes, share, ":", color=figures.NEUTRAL)
+        labels[phase].append((processes[-1], share[-1], "its share of the cores", figures.NEUTRAL))
+    for axes, (phase, title) in zip(both, PHASES.items(), strict=True):
+        figures.count_axis(axes.xaxis, processes)
+        figures.seconds_axis(axes.yaxis)
+        axes.set_ylim(min(times) / 2, max(times) * 2)
+        figures.label_lines_at_side(axes, labels[phase])
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.set(xlabel="trainings at once", ylabel="time")
+    figures.caption(figure, records.get("parallel_training.step", **ALONE), "mean over the trainings")
+    return figure
+
+
+def plot_waits(records: Records):
+    """CPU time of one gradient step, by how the threads wait, against one training alone."""
+    names = {}
+    for (threads, waits), (label, color) in WAITS.items():
+        found = records.series("parallel_training.step_cpu", "processes", **POOL, threads=threads, waits=waits)
+        names[label] = (found[max(found)], color)
+    alone = records.get("parallel_training.step_cpu", **ALONE)
+    names["alone, one thread"] = (alone.value, figures.NEUTRAL)
+    most = max(found)
+    figure = _bars(
+        f"CPU time of a gradient step, {most} trainings at once: the work is the same", names, "s", height=3.4
+    )
+    figures.caption(figure, alone, "mean over the trainings")
+    return figure
+
+
+def plot_ways(records: Records):
+    """How much each way of starting them is slowed down."""
+    most, slower = pool_slowdown(records, "default")
+    names = {f"Pool, fork ({most})": (slower, figures.BUGGY)}
+    for (way, method, threads), (label, color) in WAYS.items():
+        try:
+            count, slower = slowdown(records, way=way, threads=threads, **({"method": method} if method else {}))
+        except MissingRecord:  # Ray is not installed
+            continue
+        names[f"{label} ({count})"] = (slower, color)
+    most, slower = pool_slowdown(records, "one")
+    names[f"Pool, fork, one thread each ({most})"] = (slower, figures.OURS)
+    title = "How many times longer a gradient step takes than sharing the cores explains"
+    figure = _bars(title, names, "ratio", height=4.6)
+    figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: trainings at once")
+    return figure
+
+
+def plot_ensemble(records: Records):
+    """Seconds of both phases for all members: processes against one batched network."""
+    figure, axes = figures.new_figure("The same trainings, as processes and as one network", width=9, height=2.8)
+    ways = {
+        "train_many": ("Stable-Baselines3 by train_many", figures.UPSTREAM),
+        "ensemble": ("EnsemblePPO", figures.OURS),
+    }
+    for position, (way, (_, color)) in enumerate(ways.items()):
+        left = 0
+        for phase, shade in (("train", 1), ("rollout", 0.45)):
+            seconds = records.get(f"parallel_training.members_{phase}", way=way).value
+            axes.barh(position, seconds, left=left, color=color, alpha=shade, height=0.6)
+            left += seconds
+        axes.text(left, position, f" {format_value(left, 's')}", va="center", color=color, fontweight="bold")
+    axes.set_yticks(range(len(ways)), [label for label, _ in ways.values()])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("seconds for all members; dark: train(), pale: collecting")
+    record = records.get("parallel_training.members_train", way="ensemble")
+    figures.caption(figure, record, f"{record.setting['members']} members, Pendulum-v1")
+    return figure
+
+
+def _bars(title: str, names: dict[str, tuple[float, str]], unit: str, height: float):
+    """Horizontal bars on a logarithmic axis, each with its value: name to (value, colour)."""
+    figure, axes = figures.new_figure(title, width=9, height=height)
+    values = [value for value, _ in names.values()]
+    lowest = min([*values, 1 if unit == "ratio" else min(values)]) / 2
+    for position, (value, color) in enumerate(names.values()):
+        axes.barh(position, value - lowest, left=lowest, color=color, height=0.6)
+        axes.text(value, position, f" {format_value(value, unit)}", va="center", color=color, fontweight="bold")
+    axes.set_xscale("log")
+    axes.set_xlim(lowest, max(values) * 2.5)
+    if unit == "s":
+        figures.seconds_axis(axes.xaxis)
+    else:
+        axes.axvline(1, color=figures.NEUTRAL, ls=":", lw=1.5)
+        axes.xaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))
+    axes.xaxis.set_minor_formatter(lambda *_: "")
+    axes.set_yticks(range(len(names)), list(names))
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    return figure
