@@ -51,7 +51,7 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet torch==2.13.0
-	build/lock/bin/python -m pip install --quiet . --group dev
+	build/lock/bin/python -m pip install --quiet '.[ray]' --group dev
 	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
 	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 

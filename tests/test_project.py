@@ -31,7 +31,8 @@ def test_conda_installs_what_make_installs():
 
 def test_the_lock_holds_each_dependency_in_its_range():
     locked = {normal(name): version for name, version in LOCK.items()}
-    for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"]:
+    extras = PROJECT["project"]["optional-dependencies"]
+    for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"] + extras["ray"]:
         requirement = Requirement(text)
         assert requirement.specifier.contains(locked[normal(requirement.name)]), text
 

@@ -17,7 +17,6 @@ class Settings:
 
     held_up: tuple[int, int]  # size of trainings that slow each other down
     at_pace: tuple[int, int]  # of those that do not
-    ways_per_core: int  # trainings at once that are started in other ways than a forking Pool
     throughput: tuple[int, int]  # of those whose throughput is compared with the ideal
     many: tuple[int, int]  # of a hundred
     ensemble: tuple[int, int]  # of those that an ensemble replaces
@@ -38,11 +37,10 @@ MEMBERS = 32
 
 SETTINGS = {
     "smoke": Settings(
-        held_up=(64, 6),
+        held_up=(64, 4),
         at_pace=(128, 10),
-        ways_per_core=1,
         throughput=(384, 5),
-        many=(64, 10),
+        many=(64, 8),
         ensemble=(256, 10),
         forwards=60,
         repeats=2,
@@ -51,7 +49,6 @@ SETTINGS = {
     "full": Settings(
         held_up=(256, 10),
         at_pace=(1024, 10),
-        ways_per_core=2,
         throughput=(2048, 10),
         many=(512, 10),
         ensemble=(2048, 10),

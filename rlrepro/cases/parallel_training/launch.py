@@ -22,7 +22,7 @@ from rlrepro.cases.parallel_training import training
 from rlrepro.cases.parallel_training.watch import Watch
 from rlrepro.fixes import thread_budget, train_many
 
-PATIENCE = 2.0  # seconds
+PATIENCE = 1.5  # seconds
 
 
 def pool(trainings: list[dict], method: str = "fork", task: str = "train") -> dict:
@@ -54,13 +54,13 @@ def scripts(trainings: list[dict]) -> dict:
 
 
 def loky(trainings: list[dict]) -> dict:
-    """All at once by joblib, in its loky processes."""
+    """All at once by joblib, in its loky processes, which are left for the next call."""
     with _together(trainings) as (together, _):
         return summary(joblib.Parallel(len(trainings))(joblib.delayed(training.train)(**each) for each in together))
 
 
 def ray_tasks(trainings: list[dict]) -> dict:
-    """All at once as tasks of a local Ray with as many CPUs as there are trainings. It is left for the next call."""
+    """All at once as tasks of a local Ray with as many CPUs as there are trainings, which is left for the next call."""
     import ray
 
     if not ray.is_initialized():

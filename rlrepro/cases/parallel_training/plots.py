@@ -31,7 +31,8 @@ def plot_phases(records: Records):
     times = []
     for axes, phase in zip(both, PHASES, strict=True):
         for threads, (color, label) in LINES.items():
-            found = records.series(f"parallel_training.{phase}", "processes", **POOL, threads=threads, waits="default")
+            setting = POOL | {"threads": threads, "waits": "default"}
+            found = records.series(f"parallel_training.{phase}", "processes", **setting)
             processes, seconds = list(found), list(found.values())
             axes.plot(processes, seconds, "o-", color=color)
             labels[phase].append((processes[-1], seconds[-1], label, color))
@@ -59,9 +60,7 @@ def plot_waits(records: Records):
     alone = records.get("parallel_training.step_cpu", **ALONE)
     names["alone, one thread"] = (alone.value, figures.NEUTRAL)
     most = max(found)
-    figure = _bars(
-        f"CPU time of a gradient step, {most} trainings at once: the work is the same", names, "s", height=3.4
-    )
+    figure = _bars(f"CPU time of the same gradient step, {most} at once", names, "s", height=3.4)
     figures.caption(figure, alone, "mean over the trainings")
     return figure
 
@@ -78,7 +77,7 @@ def plot_ways(records: Records):
         names[f"{label} ({count})"] = (slower, color)
     most, slower = pool_slowdown(records, "one")
     names[f"Pool, fork, one thread each ({most})"] = (slower, figures.OURS)
-    title = "How many times longer a gradient step takes than sharing the cores explains"
+    title = "Time of a gradient step over its share of the cores"
     figure = _bars(title, names, "ratio", height=4.6)
     figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: trainings at once")
     return figure

@@ -1,9 +1,9 @@
 """Tables of the chapter, in Markdown, each from records."""
 
 from rlrepro.cases.parallel_training.claims import (
-    ALONE,
     POOL,
     SLOWER,
+    alone_seconds,
     beyond_share,
     cores,
     pool_slowdown,
@@ -15,12 +15,10 @@ from rlrepro.lab.units import format_value
 
 def cpu_table(records: Records) -> str:
     """CPU time of one gradient step and how many threads want a core, by how many trainings run at once."""
+    quantities = (("step_cpu", "CPU time of a gradient step", "s"), ("runnable", "threads that want a core", "count"))
     series = {
         f"{what}, {label}": (records.series(f"parallel_training.{name}", "processes", **POOL, threads=threads), unit)
-        for name, what, unit in (
-            ("step_cpu", "CPU time of a gradient step", "s"),
-            ("runnable", "threads that want a core", "count"),
-        )
+        for name, what, unit in quantities
         for threads, label in (("default", "torch's own threads"), ("one", "one thread each"))
         if records.where(f"parallel_training.{name}", **POOL)  # only Linux tells of threads
     }
@@ -40,8 +38,8 @@ def hypothesis_table(records: Records) -> str:
     _, unspun = pool_slowdown(records, "default", "no spinning")
     _, passive = pool_slowdown(records, "default", "passive")
     scripts = scripts_slowdown(records)[2]
-    alone = records.get("parallel_training.seconds", way="forward", processes=1).value
-    forward = beyond_share(records, "seconds", alone, way="forward")[1]
+    forward_alone = records.get("parallel_training.seconds", way="forward", processes=1).value
+    forward = beyond_share(records, "seconds", forward_alone, way="forward")[1]
     shared, cpu = (
         {
             threads: records.series(f"parallel_training.{name}", "processes", **POOL, threads=threads, waits="default")
@@ -49,7 +47,7 @@ def hypothesis_table(records: Records) -> str:
         }
         for name in ("step", "step_cpu")
     )
-    shared = shared["one"][count] / records.get("parallel_training.step", **ALONE).value
+    shared = shared["one"][count] / alone_seconds(records)
     burnt = cpu["default"][most] / cpu["one"][1]
     rows = [
         (
