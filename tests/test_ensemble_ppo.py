@@ -1,0 +1,184 @@
+"""EnsemblePPO: each member learns what Stable-Baselines3's PPO learns alone."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import EnsemblePPO
+from rlrepro.fixes.ensemble_rollout import Rollout
+
+SIZES = {"n_steps": 128, "batch_size": 50, "n_epochs": 3}  # the last minibatch is shorter
+ROUNDING = 2e-6
+
+
+def weights(policy):
+    return parameters_to_vector(policy.parameters()).detach()
+
+
+def sb3(env, seed, **options):
+    return PPO("MlpPolicy", env, seed=seed, device="cpu", **(SIZES | options))
+
+
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.parametrize(
+    "env, options",
+    [
+        ("Pendulum-v1", {}),
+        ("CartPole-v1", {}),
+        ("CartPole-v1", {"ent_coef": 0.05, "vf_coef": 0.3, "max_grad_norm": 0.01, "clip_range": 0.05}),
+        ("Pendulum-v1", {"clip_range_vf": 0.1, "normalize_advantage": False, "gamma": 0.9, "gae_lambda": 0.5}),
+        ("CartPole-v1", {"learning_rate": lambda left: 1e-2 * left, "clip_range": lambda left: 0.3 * left}),
+        ("CartPole-v1", {"target_kl": 1e-3, "learning_rate": 5e-3, "n_epochs": 6}),
+        ("Pendulum-v1", {"policy_kwargs": {"net_arch": {"pi": [16], "vf": [32, 8]}, "activation_fn": torch.nn.ReLU}}),
+        ("Pendulum-v1", {"n_steps": 256}),  # episodes end by their time limit
+    ],
+)
+def test_a_whole_training_of_each_member_is_sb3s(env, options):
+    seeds = [11, 5, 8]
+    ensemble = EnsemblePPO(env, seeds=seeds, **(SIZES | options)).learn(512)
+    for member, seed in enumerate(seeds):
+        alone = sb3(env, seed, **options).learn(512)
+        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+        returns = [episode["r"] for episode in alone.ep_info_buffer]
+        assert ensemble.episodes[member].returns == pytest.approx(returns, rel=1e-4)
+        assert ensemble.episodes[member].lengths == [episode["l"] for episode in alone.ep_info_buffer]
+
+
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+def test_members_with_several_environments_are_sb3s():
+    from stable_baselines3.common.env_util import make_vec_env
+
+    seeds = [3, 4]
+    ensemble = EnsemblePPO("CartPole-v1", seeds=seeds, n_envs=3, **SIZES).learn(768)
+    for member, seed in enumerate(seeds):
+        alone = sb3(make_vec_env("CartPole-v1", 3), seed).learn(768)
+        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+
+
+def test_each_gradient_step_of_each_member_is_sb3s():
+    """One update, step by step: the same data and minibatches for both."""
+    options = {"n_steps": 96, "batch_size": 32, "n_epochs": 2, "max_grad_norm": 0.05, "ent_coef": 0.01}
+    seeds = [1, 2, 3, 4]
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=seeds, **options)
+    rollout = ensemble.collect()
+    history = []
+    step = ensemble.optimizer.step
+    ensemble.optimizer.step = lambda: (step(), history.append(ensemble.networks.flat.detach().clone()))
+    ensemble.update(rollout)
+    assert len(history) == 6
+    for member, seed in enumerate(seeds):
+        alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", **options)
+        alone.set_logger(Logger(None, []))
+        buffer = alone.rollout_buffer
+        for name in ("observations", "actions", "values", "log_probs", "advantages", "returns"):
+            values = getattr(rollout, name)[member].numpy()
+            setattr(buffer, name, values.reshape(buffer.buffer_size, -1))
+        buffer.full = buffer.generator_ready = True
+        theirs = []
+        own_step = alone.policy.optimizer.step
+        alone.policy.optimizer.step = lambda: (own_step(), theirs.append(weights(alone.policy).clone()))  # noqa: B023
+        alone.train()
+        for mine, other in zip(history, theirs, strict=True):
+            assert (mine[member] - other).abs().max() < 1e-7
+
+
+def test_the_clipping_of_one_member_does_not_touch_another():
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=[0, 1], max_grad_norm=1e-3, n_steps=64, n_epochs=1)
+    alone = EnsemblePPO("Pendulum-v1", seeds=[1], max_grad_norm=1e-3, n_steps=64, n_epochs=1)
+    mine, other = ensemble.collect(), alone.collect()
+    loud = Rollout(**{name: field.clone() for name, field in vars(mine).items()})
+    loud.returns[0] *= 1000
+    ensemble.update(loud)
+    alone.update(other)
+    assert torch.allclose(ensemble.networks.flat[1], alone.networks.flat[0], atol=1e-7)
+
+
+def test_learning_curves_are_sb3s():
+    """Many seeds of a task that is learned: the ensemble reaches what Stable-Baselines3 reaches."""
+    options = {"n_steps": 256, "batch_size": 64, "n_epochs": 10, "learning_rate": 1e-3}
+    seeds = range(8)
+    ensemble = EnsemblePPO("CartPole-v1", seeds=seeds, **options).learn(8192)
+    curve = [np.mean(ensemble.episodes[member].returns[-10:]) for member in range(8)]
+    alone = []
+    for seed in (100, 101, 102, 103):
+        model = PPO("MlpPolicy", "CartPole-v1", seed=seed, device="cpu", **options).learn(8192)
+        alone.append(np.mean([episode["r"] for episode in model.ep_info_buffer][-10:]))
+    first = np.mean([ensemble.episodes[member].returns[:10] for member in range(8)])
+    assert first < 40 and np.mean(curve) > 100
+    assert 0.6 < np.mean(curve) / np.mean(alone) < 1.6
+
+
+def test_members_learn_on_robots_of_their_own(tmp_path):
+    from rlrepro.cases.parallel_training.robots import write_robots
+
+    robots = write_robots(tmp_path, 3)
+    envs = [lambda robot=robot: gym.make("Hopper-v5", **robot) for robot in robots]
+    ensemble = EnsemblePPO(envs, seeds=[0, 1, 2], n_steps=64, n_epochs=2).learn(128)
+    alone = PPO("MlpPolicy", envs[2](), seed=2, device="cpu", n_steps=64, n_epochs=2).learn(128)
+    assert (weights(ensemble.policy(2)) - weights(alone.policy)).abs().max() < ROUNDING
+    assert ensemble.num_timesteps == 128
+
+
+def test_processes_step_the_environments_as_this_one_does():
+    found = []
+    for vectorization in ("sync", "async"):
+        ensemble = EnsemblePPO("CartPole-v1", seeds=[0, 1], vectorization=vectorization, n_steps=64, n_epochs=1)
+        found.append(ensemble.learn(128).networks.flat.clone())
+        ensemble.close()
+    assert torch.equal(*found)
+
+
+def test_a_policy_is_sb3s_own(tmp_path):
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=[0, 1], n_steps=64, n_epochs=1).learn(64)
+    policy = ensemble.policy(1)
+    policy.save(tmp_path / "policy")
+    action, _ = type(policy).load(tmp_path / "policy").predict(np.zeros(3, np.float32), deterministic=True)
+    there = torch.zeros(2, 1, 3)
+    assert action == pytest.approx(ensemble.networks.distribution(there).mean[1, 0].detach().numpy(), abs=1e-6)
+
+
+def test_a_seed_gives_the_same_whoever_is_beside_it():
+    few, many = (EnsemblePPO("CartPole-v1", seeds=seeds, n_steps=64).learn(64) for seeds in ([7], [3, 7, 9]))
+    assert torch.allclose(few.networks.flat[0], many.networks.flat[1], atol=ROUNDING)
+
+
+class Failing(gym.Wrapper):
+    def step(self, action):
+        raise FloatingPointError("joint 3 is not a number")
+
+
+def test_an_environment_that_raises_is_named():
+    envs = ["Pendulum-v1", lambda: Failing(gym.make("Pendulum-v1"))]
+    ensemble = EnsemblePPO(envs, seeds=[0, 1], n_steps=8, vectorization="sync")
+    with pytest.raises(FloatingPointError) as raised:
+        ensemble.learn(8)
+    assert "member 1" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    "env, options, told",
+    [
+        (["Pendulum-v1", "CartPole-v1"], {"seeds": [0, 1]}, "member 1 has"),
+        (["Pendulum-v1"], {"seeds": [0, 1]}, "an environment for each of 2 members, found 1"),
+        ("Pendulum-v1", {"seeds": []}, "seeds must be at least 1"),
+        ("Pendulum-v1", {"seeds": [0], "n_steps": 0}, "n_steps must be at least 1, found 0"),
+        ("Pendulum-v1", {"seeds": [0], "vectorization": "threads"}, "vectorization must be one of"),
+        ("Blackjack-v1", {"seeds": [0]}, "observations must be vectors"),
+    ],
+)
+def test_what_it_can_not_train_is_told(env, options, told):
+    with pytest.raises(ValueError, match=told):
+        EnsemblePPO(env, **options)
+
+
+@pytest.mark.gpu
+def test_cuda_gives_what_the_cpu_gives():
+    found = [
+        EnsemblePPO("Pendulum-v1", seeds=[0, 1], n_steps=64, n_epochs=2, device=device).learn(64).networks.flat.cpu()
+        for device in ("cpu", "cuda")
+    ]
+    assert torch.allclose(*found, atol=1e-5)
