@@ -1,7 +1,5 @@
 """Chapter 4: the effect is there, and goes with its cause."""
 
-import os
-
 import gymnasium as gym
 import mujoco
 import pytest
@@ -38,7 +36,7 @@ def test_threads_slow_trainings_down_and_nothing_else_does(made):
     assert default["step"] > 3 * max(one["step"], passive["step"])
     assert default["step_cpu"] > 3 * alone["step_cpu"]  # it is not a lock that they wait for
     assert one["step_cpu"] < 2 * alone["step_cpu"]
-    if os.path.exists("/proc"):
+    if "runnable" in default:
         assert default["runnable"] > CORES + 0.5 and one["runnable"] <= most + 0.5
 
 
@@ -49,7 +47,7 @@ def test_train_many_gives_each_one_thread(made):
 
 
 def test_a_script_that_fails_says_why(made):
-    with pytest.raises(RuntimeError, match="a training failed:(?s:.)*no-such-file"):
+    with pytest.raises(RuntimeError, match=r"a training failed:(?s:.)*no-such-file"):
         launch.scripts([{"robot": {"xml_file": "/no-such-file.xml"}, **SIZE}])
 
 

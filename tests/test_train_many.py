@@ -157,7 +157,7 @@ def test_progress_tells_of_a_failure_at_once(capfd):
 def test_the_first_failure_can_end_the_run(tmp_path):
     configs = [{"how": "fine"}, {"how": "raise"}, *({"how": "be slow", "x": x} for x in range(50))]
     start = time.monotonic()
-    with pytest.raises(TrainingFailed, match="'how': 'raise'(?s:.)*the robot fell over") as raised:
+    with pytest.raises(TrainingFailed, match=r"'how': 'raise'(?s:.)*the robot fell over") as raised:
         train_many(misbehave, configs, n_jobs=1, on_error="raise", resume=tmp_path, **QUIET)
     assert time.monotonic() - start < 20
     assert str(tmp_path) in raised.value.__notes__[0]
@@ -245,7 +245,7 @@ def test_a_wrong_word_or_number_is_told(wrong, told):
 
 def test_a_config_that_can_not_be_sent_is_named_before_anything_runs(tmp_path):
     configs = [{"folder": str(tmp_path), "name": "a"}, {"folder": str(tmp_path), "name": (x for x in ())}]
-    with pytest.raises(ValueError, match="config 1 can't be sent to another process.*generator"):
+    with pytest.raises(ValueError, match=r"config 1 can't be sent to another process.*generator"):
         train_many(note, configs, **QUIET)
     with pytest.raises(ValueError, match="config 0 must map names"):
         train_many(note, ["a"], **QUIET)

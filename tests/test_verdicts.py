@@ -51,6 +51,11 @@ def chunk_asked_for(record):
     return record.setting["max_batchsize"]
 
 
+def as_alone(record):
+    return 0.006
+
+
+STEP = "parallel_training.step"
 FORWARD = "two_batch_sizes.largest_forward"
 SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
 WITHOUT_THE_EFFECT = {
@@ -80,6 +85,13 @@ WITHOUT_THE_EFFECT = {
     "SS8": lambda records: changed(records, "slice_sampler.release_ratio", 0.9),
     "SS9": lambda records: changed(records, "slice_sampler.online", 0.001),
     "SS10": lambda records: changed(records, "slice_sampler.moved_in", 10.0, dtype="int64"),
+    "PT1": lambda records: changed(records, STEP, as_alone, threads="default"),
+    "PT2": lambda records: changed(records, STEP, 10.0, way="pool", processes=8),
+    "PT3": lambda records: changed(records, "parallel_training.span", 1.0, way="scripts"),
+    "PT4": lambda records: changed(records, STEP, as_alone, threads="default"),
+    "PT5": lambda records: changed(records, STEP, as_alone, threads="all"),
+    "PT6": lambda records: changed(records, "parallel_training.of_ideal", 0.1),
+    "PT7": lambda records: changed(records, "parallel_training.overhead", 3.0),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -106,6 +118,13 @@ EXPECTED = {
     "SS8": ("partly", "refuted"),
     "SS9": ("refuted", "supported"),
     "SS10": ("refuted", "partly"),
+    "PT1": ("supported", "refuted"),
+    "PT2": ("refuted", "supported"),
+    "PT3": ("refuted", "supported"),
+    "PT4": ("refuted", "supported"),
+    "PT5": ("partly", "supported"),
+    "PT6": ("supported", "refuted"),
+    "PT7": ("refuted", "supported"),
 }
 
 
