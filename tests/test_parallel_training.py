@@ -72,7 +72,7 @@ def test_robots_are_of_different_builds_and_stand_on_the_ground(tmp_path):
         model, data = env.unwrapped.model, env.unwrapped.data
         mujoco.mj_forward(model, data)
         foot = model.geom("foot_geom").id
-        assert data.geom_xpos[foot][2] - model.geom_size[foot][0] == pytest.approx(0.04, abs=0.01)
+        assert 0 < data.geom_xpos[foot][2] - model.geom_size[foot][0] < 0.08  # a little above it, as Gymnasium's
         assert data.qpos[1] > options["healthy_z_range"][0]
         seen.add((round(model.body_mass.sum(), 6), round(float(model.actuator_gear[0, 0]), 6)))
     assert len(seen) == 4
