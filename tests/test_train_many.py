@@ -143,6 +143,29 @@ def test_what_goes_wrong_ends_one_training_and_no_other(how, told):
             assert (outcome.value, outcome.error) == (each, None)
 
 
+class Returned:
+    """What a training returns and this process refuses."""
+
+    def __reduce__(self):
+        return refuse, (os.getpid(),)
+
+
+def refuse(made_in):
+    if made_in != os.getpid():
+        raise LookupError("made in another process")
+    return Returned()
+
+
+def return_what_is_refused(x):
+    return Returned() if x == 1 else x
+
+
+def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_training():
+    first, second = train_many(return_what_is_refused, [{"x": 1}, {"x": 2}], n_jobs=1, **QUIET)
+    assert first.value is None and "LookupError: made in another process" in first.error
+    assert (second.value, second.error) == (2, None)
+
+
 def test_an_environment_that_raises_is_told_with_its_traceback():
     (outcome,) = train_many(step_badly, [{}], n_jobs=1, **QUIET)
     assert "joint 3 is not a number" in outcome.error and "in step\n" in outcome.error

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import sys
 import tempfile
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -180,8 +181,13 @@ def _save(folder: ResultFolder, key: str, reply: Reply) -> None:
 
 
 def _outcome(training: _Training, reply: Reply) -> Outcome:
-    value = None if reply.value is None else cloudpickle.loads(reply.value)
-    return Outcome(training.config, value, reply.error, reply.seconds, training.seed)
+    value, error = None, reply.error
+    if reply.value is not None:
+        try:
+            value = cloudpickle.loads(reply.value)
+        except Exception:  # its class may exist in the worker only
+            error = f"what the training returned can't be unpickled here:\n{traceback.format_exc()}"
+    return Outcome(training.config, value, error, reply.seconds, training.seed)
 
 
 @contextmanager
