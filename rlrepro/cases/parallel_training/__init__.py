@@ -21,13 +21,12 @@ class Settings:
     many: tuple[int, int]  # of a hundred
     ensemble: tuple[int, int]  # of those that an ensemble replaces
     forwards: int  # passes without autograd
-    repeats: int  # of the ensemble
-    most: int  # processes, except where there are more cores
+    repeats: int  # of what varies most: scripts, throughput, the ensemble
+    most: int  # processes, except where twice the cores are more
 
     def processes(self, cores: int) -> list[int]:
         """How many trainings at once are tried on this many cores."""
-        tried = {1, cores, *(count for count in (2 * cores, 4 * cores) if count <= self.most)}
-        return sorted(tried)
+        return sorted({1, cores, 2 * cores} | ({4 * cores} if 4 * cores <= self.most else set()))
 
 
 NET = 512  # width of both hidden layers
@@ -43,7 +42,7 @@ SETTINGS = {
         many=(64, 8),
         ensemble=(256, 10),
         forwards=60,
-        repeats=2,
+        repeats=1,
         most=16,
     ),
     "full": Settings(
@@ -53,7 +52,7 @@ SETTINGS = {
         many=(512, 10),
         ensemble=(2048, 10),
         forwards=500,
-        repeats=5,
+        repeats=3,
         most=32,
     ),
 }

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 
 import joblib
 import numpy as np
+from joblib.externals.loky import get_reusable_executor
 
 from rlrepro.cases.parallel_training import training
 from rlrepro.cases.parallel_training.watch import Watch
@@ -70,11 +71,14 @@ def ray_tasks(trainings: list[dict]) -> dict:
         return summary(ray.get([task.remote(**each) for each in together]))
 
 
-def end_ray() -> None:
-    """End the Ray of `ray_tasks`."""
-    import ray
+def end(way: str) -> None:
+    """End what `loky` or `ray_tasks` has left."""
+    if way == "ray":
+        import ray
 
-    ray.shutdown()
+        ray.shutdown()
+    else:
+        get_reusable_executor().shutdown(kill_workers=True)
 
 
 def many(trainings: list[dict]) -> dict:
@@ -122,6 +126,11 @@ def fork_after_work() -> bool:
     child.kill()
     child.join()
     return waits
+
+
+def typical(runs: list[dict]) -> dict:
+    """The median of each quantity over the runs."""
+    return {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
 
 
 def summary(found: list[dict]) -> dict:

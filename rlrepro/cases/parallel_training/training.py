@@ -26,6 +26,7 @@ def train(
     net: int,
     steps: int,
     epochs: int,
+    n_envs: int = 1,
     seed: int = 0,
     threads: int | None = None,
     ready: str | None = None,
@@ -35,6 +36,7 @@ def train(
     """One rollout of `steps` and the update that follows, in a hopper of that build (None: Pendulum-v1).
 
     net      width of both hidden layers, of policy and value network
+    n_envs   copies of the environment that step together; they share the `steps`
     threads  that torch may use; None leaves it as it is
     ready    a folder in which processes that start together say that they are ready, `together` of them
 
@@ -43,9 +45,9 @@ def train(
     was given up; torch's threads; and what all processes together hold of the GPU.
     """
     load()
-    import gymnasium as gym
     import torch
     from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
 
     if threads:
         torch.set_num_threads(threads)
@@ -55,9 +57,9 @@ def train(
     name, options = ("Hopper-v5", robot) if robot else ("Pendulum-v1", {})
     model = PPO(
         "MlpPolicy",
-        gym.make(name, **options),
+        make_vec_env(name, n_envs, env_kwargs=options),
         policy_kwargs={"net_arch": [net, net]},
-        n_steps=steps,
+        n_steps=steps // n_envs,
         n_epochs=epochs,
         seed=seed,
         device=device,
