@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,17 @@ QUIET = {"progress": False}
 
 def square(x):
     return x * x
+
+
+def step_in_processes():
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    envs = make_vec_env("CartPole-v1", 2, vec_env_cls=SubprocVecEnv)
+    try:
+        return len(envs.reset())
+    finally:
+        envs.close()
 
 
 def threads():
@@ -166,6 +178,17 @@ def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_training():
     assert (second.value, second.error) == (2, None)
 
 
+def test_a_value_that_can_not_be_unpickled_is_a_failure_and_not_kept(tmp_path):
+    with pytest.raises(TrainingFailed, match="made in another process"):
+        train_many(return_what_is_refused, [{"x": 1}], on_error="raise", resume=tmp_path, n_jobs=1, **QUIET)
+    assert not list(tmp_path.glob("*.pickle"))
+
+
+def test_a_training_may_start_processes_of_its_own():
+    (outcome,) = train_many(step_in_processes, [{}], n_jobs=1, **QUIET)
+    assert outcome.error is None and outcome.value == 2
+
+
 def test_an_environment_that_raises_is_told_with_its_traceback():
     (outcome,) = train_many(step_badly, [{}], n_jobs=1, **QUIET)
     assert "joint 3 is not a number" in outcome.error and "in step\n" in outcome.error
@@ -207,6 +230,18 @@ def test_another_function_or_seed_is_not_taken_for_what_is_there(tmp_path):
     assert drawn[0] == drawn[2] != drawn[1]
 
 
+class Scale:
+    def by(self, x):
+        return x
+
+
+@pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by])
+def test_a_function_that_its_name_does_not_tell_from_others_is_not_resumed(fn, tmp_path):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a name of its own"):
+        train_many(fn, [{"x": 2}], resume=tmp_path, **QUIET)
+    assert train_many(fn, [{"x": 2}], n_jobs=1, **QUIET)[0].error is None
+
+
 def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
     configs = [{"folder": str(tmp_path), "name": "a"}]
     train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
@@ -227,6 +262,14 @@ def test_a_folder_that_can_not_be_written_is_told_before_anything_runs(tmp_path)
     with pytest.raises(OSError, match="can't write results"):
         train_many(note, [{"folder": str(tmp_path), "name": "a"}], resume=tmp_path / "file" / "results", **QUIET)
     assert calls(tmp_path) == []
+
+
+def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left") as kept:
+            train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
+    assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
 
 
 def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
@@ -257,6 +300,7 @@ def test_half_a_result_is_never_there(tmp_path, monkeypatch):
         ({"n_jobs": 0}, "n_jobs must be a whole number of 1 or more, found 0"),
         ({"n_jobs": -1}, "n_jobs must be"),
         ({"threads": 0}, "threads must be"),
+        ({"n_jobs": 1.5}, "n_jobs must be a whole number"),
         ({"backend": "dask"}, r"backend must be one of \('loky', 'ray'\).*'dask'"),
         ({"on_error": "ignore"}, "on_error of .*'ignore'"),
     ],
@@ -270,6 +314,8 @@ def test_a_config_that_can_not_be_sent_is_named_before_anything_runs(tmp_path):
     configs = [{"folder": str(tmp_path), "name": "a"}, {"folder": str(tmp_path), "name": (x for x in ())}]
     with pytest.raises(ValueError, match=r"config 1 can't be sent to another process.*generator"):
         train_many(note, configs, **QUIET)
+    with pytest.raises(ValueError, match=r"config 0 can't be sent.*a copy of it looks different"):
+        train_many(square, [{"x": torch.ones(3)}], **QUIET)
     with pytest.raises(ValueError, match="config 0 must map names"):
         train_many(note, ["a"], **QUIET)
     assert calls(tmp_path) == []

@@ -7,6 +7,8 @@ import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from loky import cpu_count
 
+from .ensemble_checks import check_spaces
+
 TRIED_STEPS = 50
 MESSAGE_SECONDS = 0.3e-3  # that a step in another process takes on top
 VECTORIZATIONS = ("auto", "sync", "async")
@@ -19,40 +21,34 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     factories = [_factory(each) for each in ([env] * members if callable(env) or isinstance(env, str) else env)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
-    step_seconds = check_spaces(factories)
+    step_seconds = _check_members(factories)
     if vectorization == "auto":
         vectorization = "async" if step_seconds * (cpu_count() - 1) > MESSAGE_SECONDS else "sync"
     makers = [_Labelled(factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
         return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
-    # a process that has computed with several threads must not be forked
-    return AsyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP, context="forkserver")
+    # loky's processes are neither forked, which hangs after a computation with several threads, nor do they run the
+    # main script again; they take no shared memory along
+    return AsyncVectorEnv(makers, shared_memory=False, autoreset_mode=AutoresetMode.SAME_STEP, context="loky")
 
 
-def check_spaces(factories: Sequence[Callable[[], gym.Env]]) -> float:
-    """Raises ValueError where the members' spaces differ or can't be trained on; seconds of a step of the first."""
-    first = None
-    for member, factory in enumerate(factories):
-        env = factory()
-        spaces = env.observation_space, env.action_space
-        if first is None:
-            first, step_seconds = spaces, _step_seconds(env)
-            _check_kind(*spaces)
-        env.close()
-        if [(each.shape, type(each)) for each in spaces] != [(each.shape, type(each)) for each in first] or (
-            getattr(spaces[1], "n", None) != getattr(first[1], "n", None)
-        ):
-            raise ValueError(
-                f"all members must have spaces of one shape: member {member} has {spaces}, member 0 has {first}"
-            )
-    return step_seconds
-
-
-def _check_kind(observation_space, action_space) -> None:
-    if not isinstance(observation_space, gym.spaces.Box) or len(observation_space.shape) > 2:
-        raise ValueError(f"observations must be vectors (a Box of one dimension), found {observation_space}")
-    if not isinstance(action_space, gym.spaces.Box | gym.spaces.Discrete):
-        raise ValueError(f"actions must be a Box or Discrete, found {action_space}")
+def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
+    """Raises ValueError where the members' environments are one and the same, or their spaces differ or can't be
+    trained on; seconds of a step of the first."""
+    made = []
+    try:
+        for member, factory in enumerate(factories):
+            made.append(factory())
+            if any(made[-1].unwrapped is other.unwrapped for other in made[:-1]):
+                raise ValueError(f"each member needs an environment of its own: member {member} was given another's")
+            first, spaces = ((env.observation_space, env.action_space) for env in (made[0], made[-1]))
+            if spaces != first:
+                raise ValueError(f"all members must have the same spaces: member {member} has {spaces}, 0 has {first}")
+        check_spaces(*first)
+        return _step_seconds(made[0])
+    finally:
+        for env in made:
+            env.close()
 
 
 def _factory(env) -> Callable[[], gym.Env]:

@@ -11,6 +11,7 @@ from stable_baselines3.common.utils import FloatSchedule
 from torch.distributions import Normal
 from tqdm.auto import tqdm
 
+from .ensemble_checks import check_minibatches, check_policy
 from .ensemble_envs import make_envs
 from .ensemble_rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
@@ -38,7 +39,11 @@ class EnsemblePPO:
 
     The other parameters are Stable-Baselines3's, whose PPO documents them. Networks are its `MlpPolicy`, with
     `policy_kwargs`; learning_rate and clip_range may be functions of the remaining progress (1 to 0). All members share
-    them. Observations are vectors, actions a Box or Discrete; ValueError where they are not, or the members' differ.
+    them. An environment must draw from its own `np_random`, not from NumPy's global generator.
+
+    Raises ValueError for what is not batched: observations other than vectors, actions other than Discrete or a vector
+    of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, gSDE; and
+    in `learn` where weights of a member are no longer finite.
 
     `episodes[k]` has what member k has reached, `policy(k)` gives its policy for use with Stable-Baselines3.
     """
@@ -71,6 +76,7 @@ class EnsemblePPO:
         for name, size in (sizes | {"n_epochs": n_epochs}).items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, found {size}")
+        check_minibatches(batch_size, n_steps * n_envs, normalize_advantage, clip_range_vf)
         self.n_envs, self.n_steps, self.batch_size, self.n_epochs = n_envs, n_steps, batch_size, n_epochs
         self.gamma, self.gae_lambda, self.normalize_advantage = gamma, gae_lambda, normalize_advantage
         self.ent_coef, self.vf_coef, self.max_grad_norm, self.target_kl = ent_coef, vf_coef, max_grad_norm, target_kl
@@ -80,9 +86,12 @@ class EnsemblePPO:
         self.envs = make_envs(env, len(self), n_envs, vectorization)
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, self._generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
+        check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
         self._rows = list(self.networks.flat.unbind())  # the weights of each member
-        self.optimizer = torch.optim.Adam(self._rows, **{**policies[0].optimizer.defaults, "fused": True})
+        self.optimizer = torch.optim.Adam(
+            self._rows, **{**policies[0].optimizer.defaults, "fused": True, "foreach": None}
+        )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         self.episodes = [Episodes() for _ in self.seeds]
         self.num_timesteps = 0  # of each member
@@ -93,12 +102,13 @@ class EnsemblePPO:
 
     def learn(self, total_timesteps: int, *, progress: bool = False) -> "EnsemblePPO":
         """Train each member for at least so many steps: whole rollouts, as in Stable-Baselines3. May be called again to
-        go on."""
-        first, last = self.num_timesteps, self.num_timesteps + total_timesteps
+        go on, as with its `reset_num_timesteps=False`."""
+        last = self.num_timesteps + total_timesteps
         with tqdm(total=total_timesteps * len(self), unit="step", unit_scale=True, disable=not progress) as bar:
             while self.num_timesteps < last:
                 rollout = self.collect()
-                self.update(rollout, remaining=1 - (self.num_timesteps - first) / total_timesteps)
+                self.update(rollout, remaining=1 - self.num_timesteps / last)
+                self._check_weights()
                 bar.update(rollout.values.numel())
         return self
 
@@ -108,6 +118,9 @@ class EnsemblePPO:
             policy = self._new_policy()
         self.networks.copy_to(member, policy)
         return policy
+
+    def __reduce__(self):
+        raise TypeError("an EnsemblePPO can't be copied or sent to another process; give policy(k) of its members")
 
     def close(self) -> None:
         """End the environments and their processes."""
@@ -182,6 +195,14 @@ class EnsemblePPO:
         for row, gradient, moves in zip(self._rows, gradients, going, strict=True):
             row.grad = gradient if moves else None
         self.optimizer.step()
+
+    def _check_weights(self) -> None:
+        lost = torch.nonzero(~self.networks.flat.isfinite().all(dim=1)).flatten().tolist()
+        if lost:
+            raise ValueError(
+                f"weights of members {lost} are no longer finite: look at their rewards and observations, or at the "
+                "learning rate; train again without them"
+            )
 
     def _seeded_policy(self, seed: int):
         """The policy that Stable-Baselines3 would begin with, and the generator it would go on with."""

@@ -4,6 +4,7 @@ A pool of several processes breaks as a whole when one of them is killed, as by 
 each thread has a pool of a single process, which is made anew when it broke.
 """
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -54,6 +55,7 @@ class OwnProcesses:
 
 
 def _serve(parent: int) -> None:
+    multiprocessing.set_start_method(None, force=True)  # a training's own processes start as they would alone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

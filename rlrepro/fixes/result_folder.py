@@ -24,6 +24,7 @@ class ResultFolder:
         except Timeout:
             raise RuntimeError(f"another run is using {self.path}; wait for it, or choose another folder") from None
         except OSError as error:
+            self._lock.release()
             raise OSError(error.errno, f"can't write results: {error.strerror}", str(self.path)) from error
         return self
 

@@ -1,5 +1,6 @@
 """How many threads each of several processes may have, and how to hold a process to them."""
 
+import operator
 import sys
 
 from loky import cpu_count
@@ -40,6 +41,6 @@ def limit_threads(threads: int) -> None:
 
 def at_least_one(name: str, value: int) -> int:
     """The value; raises ValueError, naming it, where it is not a whole number of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"{name} must be a whole number of 1 or more, found {value!r}")
-    return value
+    return operator.index(value)

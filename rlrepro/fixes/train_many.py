@@ -1,6 +1,7 @@
 """train_many(fn, configs): many independent trainings at once, on one machine or on a cluster."""
 
 import hashlib
+import operator
 import pickle
 import shutil
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal
 
 import cloudpickle
@@ -68,8 +70,9 @@ def train_many(
     on_error  "keep": a failed or killed training is an Outcome with `error`, and the others go on. "raise": the first
               one ends the run with TrainingFailed.
     resume    a folder where each result is written as it comes; those that are there are not computed again. They
-              belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder. None keeps
-              results until the end of the call; when it is interrupted, they stay, and the message says where.
+              belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder; a `fn`
+              without a name of its own (a lambda, a partial, a bound method) is refused. None keeps results until the
+              end of the call; when it is interrupted, they stay, and the message says where.
     seed      Python's, NumPy's and torch's generators are seeded before each training, from this and its config, so
               that it doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` gets that
               seed if its config has none; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
@@ -81,13 +84,19 @@ def train_many(
         raise ValueError(
             f"backend must be one of {BACKENDS} and on_error of {ON_ERROR}, found {backend!r}, {on_error!r}"
         )
-    for name, value in (("n_jobs", n_jobs), ("threads", threads)):
-        if value is not None:
-            at_least_one(name, value)
-    trainings = _prepare(fn, list(configs), seed)
+    n_jobs, threads = (
+        None if value is None else at_least_one(name, value)
+        for name, value in (("n_jobs", n_jobs), ("threads", threads))
+    )
+    if resume is not None and not _has_name(fn):
+        raise ValueError(
+            f"with resume, fn must be a function with a name of its own, found {fn!r}: results of another one would be "
+            "taken for its. Define it with def, and put what it is bound to into the configs"
+        )
+    trainings = _prepare(fn, list(configs), operator.index(seed))
     with _folder(resume) as folder:
-        found = {training.key: folder.load(training.key) for training in trainings}
-        missing = [training for training in trainings if found[training.key] is None]
+        found = {training.key: _outcome(training, folder.load(training.key)) for training in trainings}
+        missing = [training for training in trainings if found[training.key].error is not None]
         bar = tqdm(
             total=len(trainings),
             initial=len(trainings) - len(missing),
@@ -98,17 +107,15 @@ def train_many(
         with bar, _workers(backend, n_jobs, threads) as (workers, at_once):
             # the trainings run in processes; the threads here wait for them
             waiting = joblib.Parallel(at_once, backend="threading", batch_size=1, return_as="generator_unordered")
-            for training, reply in waiting(joblib.delayed(_run)(training, workers) for training in missing):
-                found[training.key] = reply
+            for training, outcome in waiting(joblib.delayed(_run)(training, workers, folder) for training in missing):
+                found[training.key] = outcome
                 bar.update()
-                if reply.error is None:
-                    _save(folder, training.key, reply)
-                elif on_error == "raise":
-                    raise TrainingFailed(f"the training with {training.config} failed:\n{reply.error}")
-                elif progress:
-                    last = reply.error.strip().splitlines()[-1]
+                if outcome.error is not None and on_error == "raise":
+                    raise TrainingFailed(f"the training with {training.config} failed:\n{outcome.error}")
+                if outcome.error is not None and progress:
+                    last = outcome.error.strip().splitlines()[-1]
                     bar.write(f"failed: {training.config}: {last}", file=sys.stderr)
-    return [_outcome(training, found[training.key]) for training in trainings]
+    return [found[training.key] for training in trainings]
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,8 @@ def _prepare(fn, configs, seed: int) -> list[_Training]:
             raise ValueError(f"config {index} must map names of parameters to values, found {config!r}")
         try:
             digest = joblib.hash((name, seed, dict(config)))
+            if digest != joblib.hash(cloudpickle.loads(cloudpickle.dumps((name, seed, dict(config))))):
+                raise TypeError("a copy of it looks different, as of a tensor, so its results could not be found again")
             seen[digest] += 1
             key = f"{digest}-{seen[digest]}"
             its_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
@@ -141,6 +150,13 @@ def _prepare(fn, configs, seed: int) -> list[_Training]:
             ) from error
         trainings.append(_Training(key, config, payload, its_seed))
     return trainings
+
+
+def _has_name(fn) -> bool:
+    """Whether the name of `fn` tells it from others: a function that is bound to nothing."""
+    return isinstance(fn, BuiltinFunctionType) or (
+        isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" and fn.__closure__ is None
+    )
 
 
 def _requires_seed(fn) -> bool:
@@ -180,7 +196,9 @@ def _save(folder: ResultFolder, key: str, reply: Reply) -> None:
         )
 
 
-def _outcome(training: _Training, reply: Reply) -> Outcome:
+def _outcome(training: _Training, reply: Reply | None) -> Outcome:
+    if reply is None:
+        return Outcome(training.config, None, "not run", 0.0, training.seed)
     value, error = None, reply.error
     if reply.value is not None:
         try:
@@ -209,5 +227,9 @@ def _workers(backend: str, n_jobs: int | None, threads: int | None):
         workers.close()
 
 
-def _run(training: _Training, workers) -> tuple[_Training, Reply]:
-    return training, workers.call(training.payload, training.seed)
+def _run(training: _Training, workers, folder: ResultFolder) -> tuple[_Training, Outcome]:
+    reply = workers.call(training.payload, training.seed)
+    outcome = _outcome(training, reply)
+    if outcome.error is None:
+        _save(folder, training.key, reply)
+    return training, outcome
