@@ -22,7 +22,14 @@ class Settings:
     ensemble: tuple[int, int]  # of those that an ensemble replaces
     forwards: int  # passes without autograd
     repeats: int  # of what varies most: scripts, throughput, the ensemble
+    methods: tuple[str, ...]  # of starting a Pool, besides fork
+    script_waves: tuple[int, ...]  # scripts at once, as multiples of the cores
+    waves: tuple[int, ...]  # trainings whose throughput is compared, as multiples of the cores
     most: int  # processes, except where twice the cores are more
+
+    def scripts(self, cores: int) -> list[int]:
+        """How many scripts are started at once."""
+        return sorted({1, *(times * cores for times in self.script_waves)})
 
     def processes(self, cores: int) -> list[int]:
         """How many trainings at once are tried on this many cores."""
@@ -43,6 +50,9 @@ SETTINGS = {
         ensemble=(256, 10),
         forwards=60,
         repeats=1,
+        methods=("forkserver",),
+        script_waves=(2,),
+        waves=(4,),
         most=16,
     ),
     "full": Settings(
@@ -53,6 +63,9 @@ SETTINGS = {
         ensemble=(2048, 10),
         forwards=500,
         repeats=3,
+        methods=("spawn", "forkserver"),
+        script_waves=(1, 2),
+        waves=(1, 4),
         most=32,
     ),
 }

@@ -113,12 +113,12 @@ def judge_frameworks(records: Records) -> Verdict:
 
 
 def judge_linear(records: Records) -> Verdict:
-    count = cores(records)
-    scripts = records.get("parallel_training.of_ideal", way="scripts", processes=count).value
+    scripts = records.series("parallel_training.of_ideal", "processes", way="scripts")
+    count = min(each for each in scripts if each >= cores(records))
     ours = records.series("parallel_training.of_ideal", "processes", way="train_many")
     most = max(ours)
-    figure = f"{scripts:.2g} of the ideal with {count} scripts, {ours[most]:.2g} with train_many ({most})"
-    if scripts >= NEARLY_LINEAR:
+    figure = f"{scripts[count]:.2g} of the ideal with {count} scripts, {ours[most]:.2g} with train_many ({most})"
+    if scripts[count] >= NEARLY_LINEAR:
         return Verdict("supported", figure, f"at least {NEARLY_LINEAR} of it with the article's cure")
     if ours[most] >= NEARLY_LINEAR:
         return Verdict("partly", figure, "not by starting scripts, but where each process has its share of the threads")
