@@ -123,7 +123,7 @@ EXPECTED = {
     "PT3": ("refuted", "supported"),
     "PT4": ("refuted", "supported"),
     "PT5": ("partly", "supported"),
-    "PT6": ("supported", "refuted"),
+    "PT6": ("partly", "refuted"),
     "PT7": ("refuted", "supported"),
 }
 

@@ -7,7 +7,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "chunks": ["in_chunks"],
         "ensemble_ppo": ["EnsemblePPO"],
+        "factored_dqn": ["FactoredDQN"],
+        "factored_q": ["FactoredQ", "expected_minimum"],
+        "factored_sac": ["FactoredSAC"],
         "incremental_slice_sampler": ["IncrementalSliceSampler"],
+        "shared_action_buffer": ["SharedActionBuffer"],
         "tianshou_1_chunked": ["ChunkedPPOPolicy"],
         "tianshou_chunked": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO"],
         "threads": ["limit_threads", "thread_budget", "thread_variables"],

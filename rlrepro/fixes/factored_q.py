@@ -1,0 +1,237 @@
+"""FactoredQ: values of many actions that never hold (batch, actions, hidden) at once."""
+
+import itertools
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from .action_chunks import numbers_kept, over_actions
+
+MEMORY_LIMIT = 512 * 2**20  # bytes
+TOLERANCE = 1e-4  # between a network and its factored form, relative to the largest value
+NOT_ON_ITS_OWN = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # a row depends on more than itself
+
+
+class Best(NamedTuple):
+    """The best available action of each state."""
+
+    values: torch.Tensor  # (B,)
+    indices: torch.Tensor  # (B,), rows of the action table
+
+
+class FactoredQ(nn.Module):
+    """Q(s, a) of a plain network on [s; a], for all actions of a table at once.
+
+    The first layer is split, W·[s; a] = Ws·s + Wa·a, so that a state is multiplied once rather than once an action. The
+    layers after it treat `chunk` actions at a time. Where gradients are recorded, activations are kept as far as
+    `memory_limit` has room; those of further chunks are dropped and computed again in the backward pass
+    (torch.utils.checkpoint, after arXiv:1604.06174). Values and gradients are the plain network's, up to rounding.
+
+    state_dim, action_dim   numbers in a state and in an action's features
+    hidden                  widths of the hidden layers, each followed by a ReLU
+    chunk                   actions at a time; "auto" takes what the limit has room for
+    memory_limit            bytes of activations and their gradients in one evaluation; the results (B, A) and gradients
+                            of the weights come on top
+
+    Raises ValueError for sizes below 1; in use, for a table of another shape, device or dtype, where no action is
+    available to a state, and where a chunk does not fit into the limit.
+    """
+
+    def __init__(
+        self,
+        state_dim: int,
+        action_dim: int,
+        hidden: Sequence[int] = (768, 512, 128),
+        *,
+        chunk: int | str = "auto",
+        memory_limit: int = MEMORY_LIMIT,
+    ):
+        sizes = [("state_dim", state_dim), ("action_dim", action_dim), *(("hidden", width) for width in hidden)]
+        for name, size in sizes:
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1, found {size}")
+        if not hidden:
+            raise ValueError("hidden must name at least one layer: without one there is nothing to factor")
+        widths = [state_dim + action_dim, *hidden]
+        pairs = itertools.pairwise(widths)
+        layers = [layer for before, after in pairs for layer in (nn.Linear(before, after), nn.ReLU())]
+        self._build([*layers, nn.Linear(widths[-1], 1)], state_dim, chunk, memory_limit)
+
+    @classmethod
+    def from_sequential(cls, net: nn.Module, state_dim: int, **options) -> "FactoredQ":
+        """The same function as a plain network on [state; action] of `state_dim` and further numbers: an nn.Sequential,
+        also of others, or a module that holds just one (Pearl's `VanillaQValueNetwork`). Its weights are copied;
+        `options` are `chunk` and `memory_limit`.
+
+        Raises ValueError where the network is no such chain of layers, or gives other values than its chain.
+        """
+        layers = _chain(net)
+        if not isinstance(layers[0], nn.Linear) or not 0 < state_dim < layers[0].in_features:
+            raise ValueError(
+                f"expected a network that begins with an nn.Linear of more than state_dim={state_dim} numbers, found "
+                f"{layers[0]}"
+            )
+        for layer in layers:
+            if isinstance(layer, NOT_ON_ITS_OWN):
+                raise ValueError(f"each row must be treated on its own and without chance, found {layer}")
+        made = cls.__new__(cls)
+        made._build(layers, state_dim, options.pop("chunk", "auto"), options.pop("memory_limit", MEMORY_LIMIT))
+        if options:
+            raise TypeError(f"from_sequential takes chunk and memory_limit, found {sorted(options)}")
+        made._check_against(net)
+        return made
+
+    def to_sequential(self) -> nn.Sequential:
+        """A plain network on [state; action], with copies of the weights."""
+        first = nn.Linear(
+            self.state_dim + self.action_dim, self.state_layer.out_features, bias=self.state_layer.bias is not None
+        )
+        plain = nn.Sequential(first, *_copies(self.rest)).to(self.state_layer.weight)
+        self.copy_to(plain)
+        return plain
+
+    def copy_to(self, net: nn.Module) -> None:
+        """Give the weights to a plain network of the same layers, such as the one this was made from."""
+        first, *rest = _chain(net)
+        mine = [weight for layer in self.rest for weight in layer.parameters()]
+        theirs = [weight for layer in rest for weight in layer.parameters()]
+        shapes = [[tuple(weight.shape) for weight in weights] for weights in (mine, theirs)]
+        joined = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
+        if shapes[0] != shapes[1] or getattr(first, "weight", None) is None or first.weight.shape != joined.shape:
+            raise ValueError(f"expected a network of the same layers, found {net}")
+        with torch.no_grad():
+            first.weight.copy_(joined)
+            if self.state_layer.bias is not None:
+                first.bias.copy_(self.state_layer.bias)
+            for mine_, theirs_ in zip(mine, theirs, strict=True):
+                theirs_.copy_(mine_)
+
+    def forward(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        """Values of all actions (A, d) in all states (B, S): (B, A)."""
+        return torch.cat(over_actions([self], states, actions, lambda values, _: values[0]), dim=1)
+
+    def of(self, states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """Value of one action, given by its features (B, d), in each state (B, S): (B,)."""
+        return self.rest(self.state_layer(states) + self.action_layer(features)).squeeze(-1)
+
+    def best(self, states: torch.Tensor, actions: torch.Tensor, available: torch.Tensor | None = None) -> Best:
+        """The largest value in each state among the actions (A, d) that are `available` (B, A), and whose it is; no
+        (B, A) is held."""
+        check_available(available, len(states), len(actions))
+
+        def largest(values, columns):
+            found = only(values[0], available, columns, -torch.inf).max(dim=1)
+            return found.values, found.indices + columns.start
+
+        values, indices = map(torch.stack, zip(*over_actions([self], states, actions, largest), strict=True))
+        winner = values.max(dim=0)
+        return Best(winner.values, indices.gather(0, winner.indices.unsqueeze(0)).squeeze(0))
+
+    def soft_best(
+        self,
+        states: torch.Tensor,
+        actions: torch.Tensor,
+        available: torch.Tensor | None = None,
+        *,
+        temperature: float = 1.0,
+    ) -> torch.Tensor:
+        """temperature × log Σ exp(Q / temperature) over the available actions of each state: (B,); no (B, A) is held.
+        The soft value of maximum-entropy learning (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
+        check_available(available, len(states), len(actions))
+
+        lowest = torch.finfo(states.dtype).min  # infinity has no gradient where a chunk has no available action
+
+        def summed(values, columns):
+            return only(values[0] / temperature, available, columns, lowest).logsumexp(dim=1)
+
+        return temperature * torch.stack(over_actions([self], states, actions, summed)).logsumexp(dim=0)
+
+    def pairs(self, in_states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """Values of the actions (C, d) from what the first layer made of the states (B, H): (B, C)."""
+        return self.rest(in_states.unsqueeze(1) + self.action_layer(features)).squeeze(-1)
+
+    @property
+    def kept_bytes(self) -> int:
+        """That one pair of a state and an action keeps for the backward pass."""
+        return self._kept_numbers * self.state_layer.weight.element_size()
+
+    @property
+    def gradient_bytes(self) -> int:
+        """That the backward pass needs for one pair besides."""
+        return 2 * self._widest * self.state_layer.weight.element_size()
+
+    def _build(self, layers: list[nn.Module], state_dim: int, chunk, memory_limit: int) -> None:
+        super().__init__()
+        if chunk != "auto" and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
+            raise ValueError(f"chunk must be 'auto' or a number of actions, at least 1; found {chunk!r}")
+        if memory_limit < 1:
+            raise ValueError(f"memory_limit must be at least 1 byte, found {memory_limit}")
+        first, *rest = layers
+        self.state_dim, self.action_dim = state_dim, first.in_features - state_dim
+        self.chunk, self.memory_limit = chunk, memory_limit
+        width = first.out_features
+        self.state_layer = nn.Linear(state_dim, width, bias=first.bias is not None).to(first.weight)
+        self.action_layer = nn.Linear(self.action_dim, width, bias=False).to(first.weight)
+        self.rest = nn.Sequential(*_copies(rest))
+        with torch.no_grad():
+            for layer, weight in zip(
+                (self.state_layer, self.action_layer), first.weight.split([state_dim, self.action_dim], 1), strict=True
+            ):
+                layer.weight.copy_(weight)
+            if first.bias is not None:
+                self.state_layer.bias.copy_(first.bias)
+        self._kept_numbers = numbers_kept(self.rest, width)
+        self._widest = max(width, *(each.out_features for each in rest if isinstance(each, nn.Linear)))
+
+    def _check_against(self, net: nn.Module) -> None:
+        like = self.state_layer.weight
+        rows = torch.randn(4, self.state_dim + self.action_dim, dtype=like.dtype, device=like.device)
+        with torch.no_grad():
+            expected = net(rows).squeeze(-1)
+            found = self.of(*rows.split([self.state_dim, self.action_dim], dim=1))
+        if found.shape != expected.shape or not torch.allclose(
+            found, expected, atol=TOLERANCE * expected.abs().max().item() + 1e-6
+        ):
+            raise ValueError(f"the network does not compute one value by its layers in turn: {net}")
+
+
+def expected_minimum(
+    critics: Sequence[FactoredQ], states: torch.Tensor, actions: torch.Tensor, policy: torch.Tensor
+) -> torch.Tensor:
+    """Σ_a π(a|s) · min over the critics of Q(s, a), for policy (B, A): (B,). Where an action's probability is 0 its
+    value does not count. No (B, A) of values is held."""
+
+    def expected(values, columns):
+        return (policy[:, columns] * torch.stack(values).amin(dim=0)).sum(dim=1)
+
+    return torch.stack(over_actions(critics, states, actions, expected)).sum(dim=0)
+
+
+def check_available(available: torch.Tensor | None, rows: int, count: int) -> None:
+    """Raises ValueError where `available` is not (rows, count) of bool, or a row has no action."""
+    if available is None:
+        return
+    if available.dtype != torch.bool or tuple(available.shape) != (rows, count):
+        raise ValueError(
+            f"available must be bool of shape ({rows}, {count}), found {available.dtype} of {tuple(available.shape)}"
+        )
+    if not (some := available.any(dim=1)).all():
+        raise ValueError(f"rows {(~some).nonzero().flatten().tolist()[:10]} have no available action")
+
+
+def only(values: torch.Tensor, available: torch.Tensor | None, columns: slice, otherwise: float) -> torch.Tensor:
+    """The values (B, C) of available actions, `otherwise` elsewhere."""
+    return values if available is None else values.masked_fill(~available[:, columns], otherwise)
+
+
+def _chain(net: nn.Module) -> list[nn.Module]:
+    """The layers of a chain, in order."""
+    return [layer for layer in net.modules() if not any(True for _ in layer.children())]
+
+
+def _copies(layers) -> list[nn.Module]:
+    """Of layers; a ReLU in place, since the linear layer before it does not need its result."""
+    return [nn.ReLU(inplace=True) if type(layer) is nn.ReLU else deepcopy(layer) for layer in layers]

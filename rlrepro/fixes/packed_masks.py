@@ -1,0 +1,76 @@
+"""Masks over many actions, each different one held once, in bits."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+EVERYTHING = 0  # the number of the mask that allows every action, which takes no memory
+FIRST_ROWS = 64
+
+
+class PackedMasks:
+    """Gives numbers to masks of `width` bools, and masks to numbers. A mask takes ceil(width / 8) bytes.
+
+    `in_use()` says which numbers are still held elsewhere; the others are given anew when no room is left, before
+    there is made more of it.
+    """
+
+    def __init__(self, width: int, in_use: Callable[[], np.ndarray]):
+        self.width, self.in_use = width, in_use
+        self.rows = np.empty((FIRST_ROWS, (width + 7) // 8), np.uint8)
+        self._numbers = {}  # bytes of a mask: its number
+        self._free = list(range(FIRST_ROWS - 1, EVERYTHING, -1))
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+    def put(self, masks: torch.Tensor) -> torch.Tensor:
+        """The numbers (n,) of masks (n, width), of bool."""
+        packed = np.packbits(masks.cpu().numpy(), axis=1, bitorder="little")
+        everything = masks.all(dim=1).tolist()
+        found = np.empty(len(packed), np.int32)
+        for index, row in enumerate(packed):
+            found[index] = EVERYTHING if everything[index] else self._number(row, found[:index])
+        return torch.from_numpy(found)
+
+    def get(self, numbers: torch.Tensor, device) -> torch.Tensor:
+        """The masks (n, width) of these numbers (n,), unpacked on the device."""
+        rows = torch.from_numpy(self.rows[numbers.cpu().numpy()])
+        if torch.device(device).type == "cuda":
+            rows = rows.pin_memory()
+        rows = rows.to(device, non_blocking=True).unsqueeze(-1)  # (n, bytes, 1)
+        bits = (rows >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
+        masks = bits.flatten(start_dim=1)[:, : self.width].bool()
+        return masks | (numbers == EVERYTHING).to(device, non_blocking=True).unsqueeze(1)
+
+    def _number(self, row: np.ndarray, unwritten: np.ndarray) -> int:
+        key = row.tobytes()
+        if key not in self._numbers:
+            if not self._free:
+                self._make_room(unwritten)
+            self._numbers[key] = number = self._free.pop()
+            self.rows[number] = row
+        return self._numbers[key]
+
+    def _make_room(self, unwritten: np.ndarray) -> None:
+        """Forget masks that nothing refers to; where that frees less than half, double the room."""
+        used = {int(number) for number in (*np.unique(self.in_use()), *unwritten)}
+        self._numbers = {key: number for key, number in self._numbers.items() if number in used}
+        room = len(self.rows)
+        if len(self._numbers) > room // 2:
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        taken = set(self._numbers.values())
+        self._free = [number for number in range(len(self.rows) - 1, EVERYTHING, -1) if number not in taken]
+
+    def state_dict(self) -> dict:
+        return {"numbers": list(self._numbers.values()), "masks": self.rows[list(self._numbers.values())].copy()}
+
+    def load_state_dict(self, state: dict) -> None:
+        room = max([FIRST_ROWS, *(number + 1 for number in state["numbers"])])
+        self.rows = np.empty((room, self.rows.shape[1]), np.uint8)
+        self.rows[list(state["numbers"])] = state["masks"]
+        self._numbers = {row.tobytes(): number for number, row in zip(state["numbers"], state["masks"], strict=True)}
+        taken = set(state["numbers"])
+        self._free = [number for number in range(room - 1, EVERYTHING, -1) if number not in taken]

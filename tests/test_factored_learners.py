@@ -1,0 +1,111 @@
+"""FactoredDQN and FactoredSAC: what one update computes, and whether they learn."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+
+from rlrepro.fixes import FactoredDQN, FactoredQ, FactoredSAC
+
+STATE, ACTIONS = 4, 30
+TABLE = torch.randn(ACTIONS, 2, generator=torch.Generator().manual_seed(1))
+
+
+def batch_of(rows=6, masked=False, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    mask = torch.rand(2, rows, ACTIONS, generator=generator) < 0.4
+    mask[:, :, 0] = True
+    data = {
+        "observation": torch.randn(rows, STATE, generator=generator),
+        "action": torch.randint(ACTIONS, (rows,), generator=generator),
+        "next": {
+            "observation": torch.randn(rows, STATE, generator=generator),
+            "reward": torch.randn(rows, 1, generator=generator),
+            "terminated": torch.rand(rows, 1, generator=generator) < 0.5,
+        },
+    }
+    if masked:
+        data["action_mask"], data["next"]["action_mask"] = mask
+    return TensorDict(data, batch_size=[rows])
+
+
+def network(seed):
+    torch.manual_seed(seed)
+    return FactoredQ(STATE, 2, (16, 8))
+
+
+def spread(learner):
+    """The target differs from the network, so that mixing them up shows."""
+    with torch.no_grad():
+        for target in getattr(learner, "targets", None) or [learner.target]:
+            for weight in target.parameters():
+                weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(5)), alpha=0.3)
+    return learner
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_dqn_learns_from_the_targets_value_of_the_action_that_the_network_prefers(masked):
+    learner, batch = spread(FactoredDQN(network(0), TABLE, discount=0.9)), batch_of(masked=masked)
+    after, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
+    values = learner.network(after, TABLE)
+    chosen = (values if mask is None else values.masked_fill(~mask, -torch.inf)).argmax(dim=1)
+    following = learner.target(after, TABLE)[torch.arange(6), chosen]
+    going_on = (~batch["next", "terminated"][:, 0]).float()
+    expected = batch["next", "reward"][:, 0] + 0.9 * going_on * following
+    assert torch.allclose(learner.goals(batch), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_sac_learns_from_the_soft_value_under_its_policy(masked):
+    learner = spread(FactoredSAC(network(0), (network(1), network(2)), TABLE, discount=0.9))
+    learner.log_temperature.data.fill_(-1.0)
+    batch = batch_of(masked=masked)
+    after, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
+    logits = learner.actor(after, TABLE)
+    policy = (logits if mask is None else logits.masked_fill(~mask, -1e9)).softmax(dim=1)
+    values = torch.minimum(*(target(after, TABLE) for target in learner.targets))
+    soft = (policy * (values - learner.temperature * policy.clamp_min(1e-30).log())).sum(dim=1)
+    expected = batch["next", "reward"][:, 0] + 0.9 * (~batch["next", "terminated"][:, 0]).float() * soft
+    assert torch.allclose(learner.goals(batch), expected, atol=1e-5)
+
+
+def test_the_actor_does_not_teach_the_critics():
+    learner, batch = FactoredSAC(network(0), (network(1), network(2)), TABLE), batch_of(masked=True)
+    loss, entropy, most = learner._actor_loss(batch["observation"], batch["action_mask"])
+    loss.backward()
+    assert all(weight.grad is None for critic in learner.critics for weight in critic.parameters())
+    assert all(weight.grad.isfinite().all() for weight in learner.actor.parameters())
+    assert (entropy <= most + 1e-6).all()
+
+
+def play(learner, steps, **act):
+    """Train on a task whose best action is known: the reward is how near the action's features come to the state's
+    first two numbers."""
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    for _ in range(steps):
+        states = torch.rand(64, STATE, generator=generator) * 2 - 1
+        actions = torch.randint(ACTIONS, (64,), generator=generator)
+        reward = -(TABLE[actions] - states[:, :2]).square().sum(dim=1)
+        after = {"observation": states, "reward": reward, "terminated": torch.ones(64, dtype=torch.bool)}
+        learner.update(TensorDict({"observation": states, "action": actions, "next": after}, batch_size=[64]))
+    states = torch.rand(500, STATE, generator=generator) * 2 - 1
+    rewards = -(TABLE.unsqueeze(0) - states[:, :2].unsqueeze(1)).square().sum(dim=2)
+    chosen = learner.act(states, **act)
+    return (rewards.amax(dim=1) - rewards[torch.arange(500), chosen]).mean(), (rewards.amax(1) - rewards.mean(1)).mean()
+
+
+def test_dqn_finds_the_best_action():
+    regret, of_chance = play(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
+    assert regret < 0.02 * of_chance
+
+
+def test_sac_finds_the_best_action():
+    parts = [FactoredQ(STATE, 2, (64, 64)) for _ in range(3)]
+    regret, of_chance = play(FactoredSAC(parts[0], (parts[1], parts[2]), TABLE, entropy_share=0.2), 600, greedy=True)
+    assert regret < 0.05 * of_chance
+
+
+def test_a_state_without_an_action_is_told():
+    learner = FactoredSAC(network(0), (network(1), network(2)), TABLE)
+    with pytest.raises(ValueError, match=r"rows \[0, 1\] have no available action"):
+        learner.act(torch.zeros(2, STATE), torch.zeros(2, ACTIONS, dtype=torch.bool))

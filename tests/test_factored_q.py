@@ -1,0 +1,210 @@
+"""FactoredQ: the plain network's values and gradients, in the memory it was given."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from rlrepro.fixes import FactoredQ, expected_minimum
+from rlrepro.lab import peak_memory
+
+STATE, FEATURES = 7, 3
+SMALL = 200_000  # bytes: a limit that makes several chunks of these sizes
+
+
+def plain_network(*widths, activation=nn.ReLU):
+    widths = [STATE + FEATURES, *(widths or (16, 12))]
+    pairs = itertools.pairwise(widths)
+    layers = [layer for before, after in pairs for layer in (nn.Linear(before, after), activation())]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], 1)).double()
+
+
+def plain_values(net, states, actions):
+    """As Pearl does it: the state repeated for every action."""
+    states = states.unsqueeze(1).expand(-1, len(actions), -1)
+    return net(torch.cat([states, actions.expand(len(states), -1, -1)], dim=-1)).squeeze(-1)
+
+
+def problem(rows=5, count=40, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    available = torch.rand(rows, count, generator=generator) < 0.3
+    available[:, 0] = True
+    return draw(rows, STATE), draw(count, FEATURES), available
+
+
+def gradients(module, loss):
+    module.zero_grad()
+    loss.backward()
+    return [weight.grad.clone() for weight in module.parameters()]
+
+
+def plain_gradients(factored, net):
+    """The plain network's gradients, in the order of the factored one's parameters."""
+    first, *rest = [weight.grad for weight in net.parameters()]
+    states, actions = first.split([STATE, FEATURES], dim=1)
+    bias, *rest = rest
+    return [states, bias, actions, *rest]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    chunk=st.sampled_from([1, 3, 40, 1000, "auto"]),
+    count=st.integers(1, 50),
+    activation=st.sampled_from([nn.ReLU, nn.Tanh, nn.ELU]),
+    limit=st.sampled_from([60_000, 10**9]),
+)
+def test_values_and_gradients_are_the_plain_networks(chunk, count, activation, limit):
+    net = plain_network(activation=activation)
+    factored = FactoredQ.from_sequential(net, STATE, chunk=chunk, memory_limit=10**9 if chunk != "auto" else limit)
+    states, actions, _ = problem(count=count)
+    weights = torch.randn(len(states), count, dtype=torch.float64)
+    net.zero_grad()
+    expected = plain_values(net, states, actions)
+    (expected * weights).sum().backward()
+    found = factored(states, actions)
+    assert torch.allclose(found, expected, atol=1e-12)
+    for mine, theirs in zip(gradients(factored, (found * weights).sum()), plain_gradients(factored, net), strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("limit", [SMALL, 10**9])
+@pytest.mark.parametrize("masked", [False, True])
+def test_reductions_and_their_gradients_are_those_of_all_values(limit, masked):
+    net = plain_network()
+    factored = FactoredQ.from_sequential(net, STATE, memory_limit=limit)
+    states, actions, available = problem(count=300)
+    allowed = available if masked else None
+    everything = plain_values(net, states, actions).masked_fill(~available & masked, -torch.inf)
+    best = factored.best(states, actions, allowed)
+    assert torch.equal(best.indices, everything.argmax(dim=1))
+    assert torch.allclose(best.values, everything.amax(dim=1))
+    soft = factored.soft_best(states, actions, allowed, temperature=0.5)
+    assert torch.allclose(soft, 0.5 * (everything / 0.5).logsumexp(dim=1))
+    for mine, theirs in ((best.values, everything.amax(dim=1)), (soft, 0.5 * (everything / 0.5).logsumexp(dim=1))):
+        net.zero_grad()
+        theirs.sum().backward(retain_graph=True)
+        for one, other in zip(gradients(factored, mine.sum()), plain_gradients(factored, net), strict=True):
+            assert torch.allclose(one, other, atol=1e-10)
+
+
+def test_the_expectation_under_a_policy_takes_the_smaller_of_two_critics():
+    nets = [plain_network(), plain_network(9)]
+    critics = [FactoredQ.from_sequential(net, STATE, memory_limit=SMALL) for net in nets]
+    states, actions, _ = problem(count=300)
+    policy = torch.rand(len(states), 300, dtype=torch.float64).softmax(dim=1)
+    values = torch.minimum(*(plain_values(net, states, actions) for net in nets))
+    assert torch.allclose(expected_minimum(critics, states, actions, policy), (policy * values).sum(dim=1))
+
+
+def test_one_action_a_state():
+    net = plain_network()
+    states, actions, _ = problem(count=5)
+    found = FactoredQ.from_sequential(net, STATE).of(states, actions)
+    assert torch.allclose(found, net(torch.cat([states, actions], dim=1)).squeeze(1))
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("limit", [1, 4, 16])  # MiB
+def test_the_peak_keeps_to_the_limit(grad, limit):
+    factored = FactoredQ(64, 2, (128, 96, 32), memory_limit=limit * 2**20)
+    states, actions = torch.randn(16, 64), torch.randn(2000, 2)
+
+    def update():
+        with torch.set_grad_enabled(grad):
+            found = factored(states, actions)
+        if grad:
+            found.square().mean().backward()
+
+    results = 6 * 4 * 16 * 2000  # what is (B, A): chunks, all of them, squares and their gradients
+    weights = 4 * sum(weight.nbytes for weight in factored.parameters())
+    peak = peak_memory(update).peak_bytes
+    assert peak <= limit * 2**20 + results + weights
+    if grad and limit == 16:
+        everything = 4 * 16 * 2000 * (128 + 96 + 32)
+        assert peak < everything / 1.5  # without the limit
+
+
+def test_what_fits_is_not_computed_twice(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        "rlrepro.fixes.action_chunks.checkpoint", lambda fn, *given, **_: calls.append(fn) or fn(*given)
+    )
+    states, actions, _ = problem(count=300)
+    for limit, some in ((10**9, False), (SMALL, True)):
+        calls.clear()
+        FactoredQ.from_sequential(plain_network(), STATE, memory_limit=limit)(states, actions)
+        assert bool(calls) is some
+
+
+def test_it_converts_to_a_plain_network_and_back():
+    net = plain_network(activation=nn.Tanh)
+    factored = FactoredQ.from_sequential(nn.Sequential(net[:2], nn.Sequential(net[2:])), STATE)
+    rows = torch.randn(4, STATE + FEATURES, dtype=torch.float64)
+    assert torch.allclose(factored.to_sequential()(rows), net(rows))
+    other = plain_network(activation=nn.Tanh)
+    factored.copy_to(other)
+    assert all(map(torch.equal, net.state_dict().values(), other.state_dict().values()))
+
+
+def test_it_begins_as_a_plain_network_would():
+    torch.manual_seed(3)
+    net = plain_network().float()
+    torch.manual_seed(3)
+    factored = FactoredQ(STATE, FEATURES, (16, 12))
+    assert all(map(torch.equal, net.to(torch.float32).parameters(), factored.to_sequential().parameters()))
+
+
+class Skipping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.chain = plain_network(STATE + FEATURES)
+
+    def forward(self, x):
+        return self.chain(x + 1)
+
+
+@pytest.mark.parametrize(
+    "make, told",
+    [
+        (lambda: FactoredQ(0, 2), "state_dim must be at least 1, found 0"),
+        (lambda: FactoredQ(4, 2, ()), "hidden must name at least one layer"),
+        (lambda: FactoredQ(4, 2, (8, 0)), "hidden must be at least 1, found 0"),
+        (lambda: FactoredQ(4, 2, chunk=0), "chunk must be 'auto' or a number of actions"),
+        (lambda: FactoredQ(4, 2, memory_limit=0), "memory_limit must be at least 1 byte"),
+        (lambda: FactoredQ.from_sequential(plain_network(), 10), "more than state_dim=10 numbers"),
+        (lambda: FactoredQ.from_sequential(nn.Sequential(nn.ReLU()), 3), "begins with an nn.Linear"),
+        (lambda: FactoredQ.from_sequential(Skipping(), STATE), "does not compute one value by its layers in turn"),
+        (
+            lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), 7),
+            "each row must be treated on its own.*BatchNorm1d",
+        ),
+        (lambda: FactoredQ(4, 2).copy_to(plain_network()), "expected a network of the same layers"),
+    ],
+)
+def test_a_network_it_can_not_be_is_told(make, told):
+    with pytest.raises(ValueError, match=f"(?s){told}"):
+        make()
+
+
+def test_wrong_tables_masks_and_limits_are_told():
+    factored = FactoredQ.from_sequential(plain_network(), STATE)
+    states, actions, available = problem()
+    with pytest.raises(ValueError, match=r"actions must be torch.float64 on cpu.*found torch.float32 on cpu"):
+        factored(states, actions.float())
+    with pytest.raises(ValueError, match=r"found torch\.float64 on meta"):
+        factored(states, actions.to("meta"))
+    with pytest.raises(ValueError, match=r"actions must be of shape \(count, 3\), found \(40, 2\)"):
+        factored(states, actions[:, :2])
+    available[2] = False
+    with pytest.raises(ValueError, match=r"rows \[2\] have no available action"):
+        factored.best(states, actions, available)
+    with pytest.raises(ValueError, match=r"available must be bool of shape \(5, 40\)"):
+        factored.soft_best(states, actions, available.float())
+    with pytest.raises(ValueError, match=r"1 action at a time for 5 states takes .* memory_limit=1,000"):
+        FactoredQ.from_sequential(plain_network(), STATE, memory_limit=1000)(states, actions)
+    with pytest.raises(ValueError, match=r"40 actions at a time .*take smaller chunks"):
+        FactoredQ.from_sequential(plain_network(), STATE, memory_limit=20_000, chunk=40)(states, actions)

@@ -1,0 +1,156 @@
+"""SharedActionBuffer: what comes out is what went in, and how little is kept."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensordict import TensorDict
+from torchrl.data import LazyMemmapStorage, LazyTensorStorage
+
+from rlrepro.fixes import SharedActionBuffer
+
+ACTIONS, STATE = 27, 3
+TABLE = torch.randn(ACTIONS, 2)
+
+
+def transitions(count, *, first=0, masks=None, table=TABLE):
+    """Transitions whose numbers say which they are; `masks` draws from so many different ones."""
+    numbers = torch.arange(first, first + count)
+    data = {
+        "observation": numbers.float().unsqueeze(1).expand(count, STATE).clone(),
+        "action": numbers % len(table),
+        "next": {
+            "observation": numbers.float().unsqueeze(1).expand(count, STATE) + 0.5,
+            "reward": numbers.float(),
+            "done": torch.zeros(count, dtype=torch.bool),
+            "terminated": torch.zeros(count, dtype=torch.bool),
+        },
+    }
+    if masks:
+        data["action_mask"] = mask_of(numbers % masks, len(table))
+        data["next"]["action_mask"] = mask_of((numbers + 1) % masks, len(table))
+    return TensorDict(data, batch_size=[count])
+
+
+def mask_of(kinds, count):
+    """A mask for each kind; kind 0 allows everything."""
+    masks = [torch.ones(count, dtype=torch.bool)]
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(int(kinds.max())):
+        masks.append(torch.rand(count, generator=generator) < 0.5)
+        masks[-1][0] = True
+    return torch.stack(masks)[kinds]
+
+
+def check(batch, masks=None):
+    numbers = batch["next", "reward"].long()
+    assert torch.equal(batch["observation"][:, 0].long(), numbers)
+    assert torch.equal(batch["action"], numbers % ACTIONS) and batch["action"].dtype == torch.long
+    if masks:
+        assert torch.equal(batch["action_mask"], mask_of(numbers % masks, ACTIONS))
+        assert torch.equal(batch["next", "action_mask"], mask_of((numbers + 1) % masks, ACTIONS))
+
+
+@settings(max_examples=15, deadline=None)
+@given(pieces=st.lists(st.integers(1, 40), min_size=1, max_size=12), masks=st.sampled_from([None, 1, 5, 300]))
+def test_what_comes_out_is_what_went_in(pieces, masks):
+    buffer, first = SharedActionBuffer(50, TABLE, batch_size=64), 0
+    for piece in pieces:
+        buffer.extend(transitions(piece, first=first, masks=masks))
+        first += piece
+        check(buffer.sample(), masks)
+    assert len(buffer) == min(50, first)
+    assert buffer.sample()["next", "reward"].min() >= first - 50
+
+
+def test_one_at_a_time_is_as_several_at_once():
+    one_by_one, at_once = (SharedActionBuffer(20, TABLE) for _ in range(2))
+    data = transitions(20, masks=5)
+    at_once.extend(data)
+    for row in data.unbind(0):
+        one_by_one.add(row)
+    assert (one_by_one[:] == at_once[:]).all()
+    check(one_by_one.sample(100), 5)
+
+
+def test_a_transition_takes_few_bytes_besides_its_states():
+    count = 1000
+    buffer = SharedActionBuffer(count, torch.randn(27_000, 2))
+    buffer.extend(transitions(count, masks=3, table=buffer.actions))
+    kept = sum(tensor.untyped_storage().nbytes() for tensor in buffer.storage._storage.values(True, True))
+    states = 2 * count * STATE * 4
+    assert (kept - states) / count == 4 + 4 + 4 + 4 + 1 + 1  # action, two masks, reward, done, terminated
+    assert buffer.masks.nbytes / count < 48 * 8  # 64 rows of 3.4 KB, whatever the capacity
+    assert buffer.actions.nbytes == 27_000 * 2 * 4
+
+
+def test_masks_that_nothing_refers_to_make_room():
+    buffer, generator = SharedActionBuffer(10, TABLE), torch.Generator().manual_seed(0)
+    for _ in range(2000):
+        data = transitions(1)
+        data["action_mask"] = torch.rand(1, ACTIONS, generator=generator) < 0.5
+        data["action_mask"][:, 0] = True
+        buffer.extend(data)
+    assert len(buffer.masks.rows) == 64
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
+def test_it_is_saved_and_loaded(storage, tmp_path):
+    first = SharedActionBuffer(30, TABLE, storage=storage(30), batch_size=100)
+    first.extend(transitions(40, masks=5))
+    first.dumps(tmp_path / "buffer")
+    second = SharedActionBuffer(30, TABLE, storage=storage(30), batch_size=100)
+    second.loads(tmp_path / "buffer")
+    third = SharedActionBuffer(30, TABLE, batch_size=100)
+    third.load_state_dict(first.state_dict())
+    for loaded in (second, third):
+        loaded.extend(transitions(5, first=40, masks=5))
+        check(loaded.sample(), 5)
+        assert len(loaded) == 30
+
+
+def test_it_samples_as_torchrls_does():
+    buffer = SharedActionBuffer(30, TABLE, batch_size=8)
+    buffer.extend(transitions(30))
+    batch, info = buffer.sample(return_info=True)
+    assert len(batch) == 8 and np.array_equal(np.asarray(info["index"]).ravel(), batch["next", "reward"].long())
+    assert len(buffer.sample(5)) == 5
+    check(next(iter(buffer)))
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (lambda data: data.update({"action": data["action"] + 25}), r"0 to 26; found \[27, 28"),
+        (lambda data: data.update({"action": data["action"] - 2}), r"found \[-2, -1\]"),
+        (lambda data: data.update({"action": torch.eye(5, dtype=torch.bool)}), r"whole numbers of shape \(5,\)"),
+        (lambda data: data.update({"action": data["action"].float()}), "found torch.float32"),
+        (lambda data: data["action_mask"][2].fill_(False), r"action_mask of transitions \[2\] allows no action"),
+        (lambda data: data.update({"action_mask": data["action_mask"][:, :9]}), r"must be bool of shape \(5, 27\)"),
+        (lambda data: data["next"].update({"action_mask": torch.ones(5, 27)}), r"'next', .*found torch.float32"),
+    ],
+)
+def test_a_wrong_transition_is_told_and_nothing_is_stored(change, told):
+    buffer, data = SharedActionBuffer(10, TABLE), transitions(5, masks=3)
+    change(data)
+    with pytest.raises(ValueError, match=told):
+        buffer.extend(data)
+    assert len(buffer) == 0
+
+
+def test_wrong_arguments_are_told():
+    with pytest.raises(ValueError, match=r"a table \(A, d\).*found \(27,\)"):
+        SharedActionBuffer(10, torch.arange(27))
+    with pytest.raises(ValueError, match="does not take \\['prefetch'\\]"):
+        SharedActionBuffer(10, TABLE, prefetch=3)
+
+
+@pytest.mark.gpu
+def test_batches_come_on_the_gpu():
+    buffer = SharedActionBuffer(50, TABLE, device="cuda", batch_size=64)
+    buffer.extend(transitions(50, masks=5))
+    batch = buffer.sample()
+    assert {tensor.device.type for tensor in batch.values(True, True)} == {"cuda"}
+    assert buffer.storage[:]["observation"].device.type == "cpu"
+    check(batch.cpu(), 5)
