@@ -81,7 +81,7 @@ def test_a_transition_takes_few_bytes_besides_its_states():
     kept = sum(tensor.untyped_storage().nbytes() for tensor in buffer.storage._storage.values(True, True))
     states = 2 * count * STATE * 4
     assert (kept - states) / count == 4 + 4 + 4 + 4 + 1 + 1  # action, two masks, reward, done, terminated
-    assert buffer.masks.nbytes / count < 48 * 8  # 64 rows of 3.4 KB, whatever the capacity
+    assert buffer.masks.nbytes <= 4 * 27_000 / 8 + 4  # two masks, and room for as many
     assert buffer.actions.nbytes == 27_000 * 2 * 4
 
 
@@ -92,7 +92,7 @@ def test_masks_that_nothing_refers_to_make_room():
         data["action_mask"] = torch.rand(1, ACTIONS, generator=generator) < 0.5
         data["action_mask"][:, 0] = True
         buffer.extend(data)
-    assert len(buffer.masks.rows) == 64
+    assert len(buffer.masks.rows) <= 64  # of two thousand different ones, the 20 that are stored and as much room
 
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])

@@ -7,6 +7,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 WORKING_SHARE = 0.25  # of the limit, for the chunk at work; the rest keeps activations for the backward pass
+CPU_WORKING = 8 * 2**20  # bytes at most on a CPU, whose caches hold no more: larger chunks are slower
 PROBED_ROWS = 8
 
 
@@ -18,7 +19,7 @@ def over_actions(networks: Sequence, states: torch.Tensor, actions: torch.Tensor
     chunks are computed again there.
     """
     _check(networks, states, actions)
-    chunk, kept = _plan(networks, len(states), len(actions))
+    chunk, kept = _plan(networks, len(states), len(actions), states.device)
     in_states = [network.state_layer(states) for network in networks]  # (B, H) each
 
     def evaluate(features, columns, *in_states):
@@ -53,13 +54,16 @@ def numbers_kept(layers: nn.Module, width: int) -> int:
     return sum(numbers for numbers, _ in kept.values()) // PROBED_ROWS
 
 
-def _plan(networks, rows: int, count: int) -> tuple[int, int]:
+def _plan(networks, rows: int, count: int, device: torch.device) -> tuple[int, int]:
     """Actions at a time, and how many chunks keep their activations."""
     limit = min(network.memory_limit for network in networks)
     keeps = rows * sum(network.kept_bytes for network in networks)  # bytes an action
     works = keeps + rows * max(network.gradient_bytes for network in networks)
     chosen = [network.chunk for network in networks if network.chunk != "auto"]
-    chunk = min(chosen) if chosen else int(WORKING_SHARE * limit) // max(works, 1)
+    working = int(WORKING_SHARE * limit)
+    if device.type == "cpu":
+        working = max(min(working, CPU_WORKING), min(working, works))
+    chunk = min(chosen) if chosen else working // max(works, 1)
     chunk = min(chunk, count) if count else 1
     if chunk < 1 or chunk * works > limit:
         chunk = max(chunk, 1)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 EVERYTHING = 0  # the number of the mask that allows every action, which takes no memory
-FIRST_ROWS = 64
+FIRST_ROWS = 2
 
 
 class PackedMasks:
@@ -59,7 +59,7 @@ class PackedMasks:
         used = {int(number) for number in (*np.unique(self.in_use()), *unwritten)}
         self._numbers = {key: number for key, number in self._numbers.items() if number in used}
         room = len(self.rows)
-        if len(self._numbers) > room // 2:
+        if len(self._numbers) >= room // 2:
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
         taken = set(self._numbers.values())
         self._free = [number for number in range(len(self.rows) - 1, EVERYTHING, -1) if number not in taken]

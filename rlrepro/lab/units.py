@@ -25,6 +25,7 @@ UNITS: dict[str, Callable] = {
     "rows": lambda value: f"{value:,.0f} rows",
     "ratio": lambda value: f"{value:,.3g}×" if abs(value) < 1000 else f"{value:,.0f}×",
     "exponent": lambda value: f"exponent {value:.3f}",
+    "reward": lambda value: f"{value:.3g}",
     "difference": lambda value: f"{value:.2g}",
     "count": lambda value: f"{value:,.0f}",
     "yes/no": lambda value: "yes" if value else "no",

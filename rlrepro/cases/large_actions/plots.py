@@ -1,0 +1,80 @@
+"""Figures of the chapter, each from records."""
+
+from rlrepro import figures
+from rlrepro.cases.large_actions import BATCH, CARD_GIB, account
+from rlrepro.lab.records import Records
+from rlrepro.lab.units import format_value
+
+SHADES = ("#D55E00", "#E69F00", "#F0C987", "#0072B2", "#9CC9E8", "#555555")
+
+
+def plot_accounts(records: Records):
+    """Where the bytes of a stored transition and of an update go, as shares, against the number of actions."""
+    figure, both = figures.new_figure(
+        "Nearly all of it is there once for every action", width=12, height=4.6, columns=2
+    )
+    counts = sorted(records.series("large_actions.update_peak", "actions", features=1))
+    accounts = {
+        "a stored transition": [account.transition(count, 1) for count in counts],
+        "an update, for one row": [account.update(count, 1) for count in counts],
+    }
+    for axes, (title, found) in zip(both, accounts.items(), strict=True):
+        bottoms = [0.0] * len(counts)
+        for part, color in zip(found[0], SHADES, strict=False):
+            shares = [100 * each[part] / sum(each.values()) for each in found]
+            axes.bar(range(len(counts)), shares, bottom=bottoms, color=color, label=part, width=0.7)
+            bottoms = [bottom + share for bottom, share in zip(bottoms, shares, strict=True)]
+        for position, each in enumerate(found):
+            axes.text(position, 101, format_value(sum(each.values()), "B"), ha="center", va="bottom", fontsize=9)
+        axes.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
+        axes.set(xlabel="actions", ylabel="% of the bytes", ylim=(0, 110), yticks=range(0, 101, 25))
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8.5, frameon=False, ncols=2)
+    record = records.where("large_actions.update_peak", features=1)[-1]
+    figures.caption(figure, record, "predicted from shapes; the table compares with what was measured")
+    return figure
+
+
+def plot_peaks(records: Records):
+    """Peak of one critic's update with a whole batch against the number of actions: planned, and run."""
+    figure, axes = figures.new_figure(f"One critic, forward and backward, {BATCH} rows", width=8.6, height=4.6)
+    ways = {"plain": (figures.BUGGY, "as Pearl does it"), "factored": (figures.OURS, "FactoredQ")}
+    labels = []
+    for way, (color, name) in ways.items():
+        planned = records.series("large_actions.planned_peak", "actions", way=way, rows=BATCH)
+        run = records.series("large_actions.critic_peak", "actions", way=way, rows=BATCH)
+        axes.plot(list(planned), list(planned.values()), "-", color=color)
+        axes.plot(list(run), list(run.values()), "o", color=color)
+        labels.append((max(planned), planned[max(planned)], name, color))
+    axes.axhline(CARD_GIB * 2**30, color=figures.NEUTRAL, ls=":", lw=1.5)
+    labels.append((max(planned), CARD_GIB * 2**30, f"a card of {CARD_GIB:.0f} GiB", figures.NEUTRAL))
+    figures.count_axis(axes.xaxis, planned)
+    figures.bytes_axis(axes.yaxis)
+    figures.label_lines_at_side(axes, labels)
+    axes.set(xlabel="actions", ylabel="peak")
+    record = records.where("large_actions.critic_peak", rows=BATCH)[-1]
+    figures.caption(figure, record, "lines: planned; points: run")
+    return figure
+
+
+def plot_since_start(records: Records):
+    """Peak of an update, and bytes in the buffer, against the transitions since the start."""
+    figure, axes = figures.new_figure("It looks like a leak until a batch is full", width=7.6)
+    labels = []
+    for name, color, label in (
+        ("since_start_peak", figures.BUGGY, "peak of an update"),
+        ("since_start_held", figures.NEUTRAL, "held by the buffer"),
+    ):
+        found = records.series(f"large_actions.{name}", "stored")
+        axes.plot(list(found), list(found.values()), "o-", color=color)
+        labels.append((max(found), found[max(found)], label, color))
+    axes.axvline(BATCH, color=figures.NEUTRAL, ls=":", lw=1.5)
+    figures.bytes_axis(axes.yaxis)
+    figures.label_lines_at_side(axes, labels)
+    axes.set(xlabel="transitions since the start", ylabel="bytes", xticks=list(found))
+    axes.annotate(
+        f" a batch of {BATCH}", (BATCH, 0.02), xycoords=("data", "axes fraction"), color=figures.NEUTRAL, fontsize=9
+    )
+    record = records.where("large_actions.since_start_peak")[-1]
+    figures.caption(figure, record, f"{record.setting['actions']} actions")
+    return figure
