@@ -16,7 +16,7 @@ ARTICLE_ACTIONS = 27_000
 ACTIONS = 30_000  # of the training run and TorchRL's example
 CAPACITY = 10_000  # transitions, where a buffer's size is told
 CARD_GIB = 8.0
-HOT = (50, 100, 200)  # actions whose one-hot batches are measured
+HOT = (200, 400, 800)  # actions whose one-hot batches are measured
 COPIES = 10  # ensemble members of a BootstrapReplayBuffer
 EMBEDDED = 16  # numbers in an embedding
 COMMIT = "48f1fbb"  # of facebookresearch/Pearl
@@ -46,18 +46,18 @@ class Settings:
 
 SETTINGS = {
     "smoke": Settings(
-        counts=(100, 300, 1_000, 3_000),
-        pairs=12_000,
-        run=(100, 300),
+        counts=(100, 300, 1_000),
+        pairs=6_000,
+        run=(30, 100),
         both=(3_000, 16),
-        repeats=5,
-        since_start=(1, 32, 128, 192),
-        since_actions=100,
+        repeats=3,
+        since_start=(1, 64, 128, 160),
+        since_actions=50,
         histories=(1, 4, 16, 64),
         times_larger=(100,),
         runs_article=False,
         methods=("dqn",),
-        updates=200,
+        updates=160,
     ),
     "full": Settings(
         counts=(100, 300, 1_000, 3_000, 10_000, 30_000),

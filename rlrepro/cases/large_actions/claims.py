@@ -45,8 +45,8 @@ def judge_one_hot(records: Records) -> Verdict:
     rows = records.get("large_actions.batch_peak", encoding="one-hot", actions=most).setting["rows"]
     batch = batches[most] / rows * BATCH * (ARTICLE_ACTIONS / most) ** exponent
     figure = (
-        f"TorchRL's one-hot actions: {format_value(stored, 'B')} for {CAPACITY:,} transitions; Pearl's one-hot batch of "
-        f"{BATCH}: actions^{exponent:.2f}, {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,}"
+        f"TorchRL's one-hot actions: {format_value(stored, 'B')} for {CAPACITY:,} transitions; Pearl's one-hot batch "
+        f"of {BATCH}: actions^{exponent:.2f}, {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,}"
     )
     why = f"more than {CARD_GIB:.0f} GiB count as exhausted; {source(records)}"
     if stored > CARD:

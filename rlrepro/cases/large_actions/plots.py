@@ -1,11 +1,14 @@
 """Figures of the chapter, each from records."""
 
 from rlrepro import figures
-from rlrepro.cases.large_actions import BATCH, CARD_GIB, account
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, CARD_GIB, account
 from rlrepro.lab.records import Records
 from rlrepro.lab.units import format_value
 
-SHADES = ("#D55E00", "#E69F00", "#F0C987", "#0072B2", "#9CC9E8", "#555555")
+SHADES = {  # warm: there once for every action
+    "a stored transition": ("#D55E00", "#E69F00", "#F0C987", "#0072B2", "#9CC9E8", "#555555"),
+    "an update, for one row": ("#D55E00", "#E07B33", "#E69F00", "#F0C987", "#F7E3C0"),
+}
 
 
 def plot_accounts(records: Records):
@@ -13,14 +16,14 @@ def plot_accounts(records: Records):
     figure, both = figures.new_figure(
         "Nearly all of it is there once for every action", width=12, height=4.6, columns=2
     )
-    counts = sorted(records.series("large_actions.update_peak", "actions", features=1))
+    counts = sorted({*records.series("large_actions.update_peak", "actions", features=1), ARTICLE_ACTIONS})
     accounts = {
         "a stored transition": [account.transition(count, 1) for count in counts],
         "an update, for one row": [account.update(count, 1) for count in counts],
     }
     for axes, (title, found) in zip(both, accounts.items(), strict=True):
         bottoms = [0.0] * len(counts)
-        for part, color in zip(found[0], SHADES, strict=False):
+        for part, color in zip(found[0], SHADES[title], strict=True):
             shares = [100 * each[part] / sum(each.values()) for each in found]
             axes.bar(range(len(counts)), shares, bottom=bottoms, color=color, label=part, width=0.7)
             bottoms = [bottom + share for bottom, share in zip(bottoms, shares, strict=True)]
@@ -31,7 +34,7 @@ def plot_accounts(records: Records):
         axes.set_title(title, loc="left", fontsize=11)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8.5, frameon=False, ncols=2)
     record = records.where("large_actions.update_peak", features=1)[-1]
-    figures.caption(figure, record, "predicted from shapes; the table compares with what was measured")
+    figures.caption(figure, record, "predicted from shapes, as the tables confirm; warm: once for every action")
     return figure
 
 
@@ -46,7 +49,7 @@ def plot_peaks(records: Records):
         axes.plot(list(planned), list(planned.values()), "-", color=color)
         axes.plot(list(run), list(run.values()), "o", color=color)
         labels.append((max(planned), planned[max(planned)], name, color))
-    axes.axhline(CARD_GIB * 2**30, color=figures.NEUTRAL, ls=":", lw=1.5)
+    axes.plot([min(planned), max(planned)], [CARD_GIB * 2**30] * 2, ":", color=figures.NEUTRAL, lw=1.5)
     labels.append((max(planned), CARD_GIB * 2**30, f"a card of {CARD_GIB:.0f} GiB", figures.NEUTRAL))
     figures.count_axis(axes.xaxis, planned)
     figures.bytes_axis(axes.yaxis)
@@ -58,23 +61,15 @@ def plot_peaks(records: Records):
 
 
 def plot_since_start(records: Records):
-    """Peak of an update, and bytes in the buffer, against the transitions since the start."""
+    """Peak of an update against the transitions since the start."""
     figure, axes = figures.new_figure("It looks like a leak until a batch is full", width=7.6)
-    labels = []
-    for name, color, label in (
-        ("since_start_peak", figures.BUGGY, "peak of an update"),
-        ("since_start_held", figures.NEUTRAL, "held by the buffer"),
-    ):
-        found = records.series(f"large_actions.{name}", "stored")
-        axes.plot(list(found), list(found.values()), "o-", color=color)
-        labels.append((max(found), found[max(found)], label, color))
+    found = records.series("large_actions.since_start_peak", "stored")
+    axes.plot(list(found), [peak / 2**20 for peak in found.values()], "o-", color=figures.BUGGY)
     axes.axvline(BATCH, color=figures.NEUTRAL, ls=":", lw=1.5)
-    figures.bytes_axis(axes.yaxis)
-    figures.label_lines_at_side(axes, labels)
-    axes.set(xlabel="transitions since the start", ylabel="bytes", xticks=list(found))
-    axes.annotate(
-        f" a batch of {BATCH}", (BATCH, 0.02), xycoords=("data", "axes fraction"), color=figures.NEUTRAL, fontsize=9
-    )
+    axes.set(xlabel="transitions since the start", ylabel="peak of an update, MiB", xticks=list(found))
+    axes.set_ylim(bottom=0)
+    place = {"xycoords": ("data", "axes fraction"), "color": figures.NEUTRAL, "fontsize": 9}
+    axes.annotate(f" a batch of {BATCH}", (BATCH, 0.02), **place)
     record = records.where("large_actions.since_start_peak")[-1]
     figures.caption(figure, record, f"{record.setting['actions']} actions")
     return figure
