@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rlrepro.cases.large_actions import COPIES, EMBEDDED
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.lab import Records, read_records
 from rlrepro.verdicts import all_claims, verdict_markdown, verdict_rows
@@ -92,6 +93,14 @@ WITHOUT_THE_EFFECT = {
     "PT5": lambda records: changed(records, STEP, as_alone, threads="all"),
     "PT6": lambda records: changed(records, "parallel_training.of_ideal", 0.1),
     "PT7": lambda records: changed(records, "parallel_training.overhead", 3.0),
+    "LA1": lambda records: changed(records, "large_actions.batch_peak", 1000.0),
+    "LA2": lambda records: changed(records, "large_actions.torchrl_action", 8.0, encoding="one-hot"),
+    "LA3": lambda records: changed(records, "large_actions.update_peak", 1000.0),
+    "LA4": lambda records: changed(records, "large_actions.stored", 3072.0, part="state"),
+    "LA5": lambda records: changed(records, "large_actions.stored", 10 * MILLION, copies=COPIES),
+    "LA6": lambda records: changed(records, "large_actions.update_peak", 1000.0),
+    "LA7": lambda records: changed(records, "large_actions.stored", 100.0, features=EMBEDDED),
+    "LA8": lambda records: changed(records, "large_actions.since_start_peak", lambda r: r.setting["stored"]),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -125,6 +134,14 @@ EXPECTED = {
     "PT5": ("partly", "supported"),
     "PT6": ("partly", "refuted"),
     "PT7": ("refuted", "supported"),
+    "LA1": ("partly", "refuted"),
+    "LA2": ("partly", "refuted"),
+    "LA3": ("refuted", "supported"),
+    "LA4": ("supported", "refuted"),
+    "LA5": ("refuted", "supported"),
+    "LA6": ("refuted", "supported"),
+    "LA7": ("refuted", "supported"),
+    "LA8": ("partly", "supported"),
 }
 
 

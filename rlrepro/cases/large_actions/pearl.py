@@ -88,7 +88,7 @@ def _agent(
     count: int,
     features: int,
     *,
-    capacity: int = 100,
+    capacity: int = 1_000,
     history: int | None = None,
     copies: int | None = None,
     one_hot: bool = False,
