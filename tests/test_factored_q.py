@@ -100,6 +100,18 @@ def test_the_expectation_under_a_policy_takes_the_smaller_of_two_critics():
     assert torch.allclose(expected_minimum(critics, states, actions, policy), (policy * values).sum(dim=1))
 
 
+@pytest.mark.parametrize("limit", [SMALL, 10**9])
+def test_each_state_may_have_a_table_of_its_own(limit):
+    net = plain_network()
+    factored = FactoredQ.from_sequential(net, STATE, memory_limit=limit)
+    states, _, available = problem(count=300)
+    tables = torch.randn(len(states), 300, FEATURES, dtype=torch.float64)
+    expected = net(torch.cat([states.unsqueeze(1).expand(-1, 300, -1), tables], dim=-1)).squeeze(-1)
+    assert torch.allclose(factored(states, tables), expected)
+    allowed = expected.masked_fill(~available, -torch.inf)
+    assert torch.equal(factored.best(states, tables, available).indices, allowed.argmax(dim=1))
+
+
 def test_one_action_a_state():
     net = plain_network()
     states, actions, _ = problem(count=5)
@@ -197,6 +209,8 @@ def test_wrong_tables_masks_and_limits_are_told():
         factored(states, actions.float())
     with pytest.raises(ValueError, match=r"found torch\.float64 on meta"):
         factored(states, actions.to("meta"))
+    with pytest.raises(ValueError, match=r"one for each of the 5 states \(B, A, d\); found \(4, 40, 3\)"):
+        factored(states, actions.expand(4, -1, -1))
     with pytest.raises(ValueError, match=r"actions must be of shape \(count, 3\), found \(40, 2\)"):
         factored(states, actions[:, :2])
     available[2] = False

@@ -87,6 +87,37 @@ def test_pearls_weights_go_into_a_factored_network_and_back(theirs):
     assert theirs.run(largest_difference) < 1e-5
 
 
+@needs_pearl
+def test_pearl_trains_on_factored_critics_in_less_memory(theirs):
+    plain, factored = (theirs.run(pearl.update_peak, 3000, 2, 8, "cpu", factored=each) for each in (False, True))
+    assert plain > 1.5 * factored
+
+
+@needs_pearl
+def test_a_factored_critic_of_pearl_gives_what_its_plain_one_gives(theirs):
+    def largest_difference():
+        from pearl.neural_networks.common.utils import xavier_init_weights
+        from pearl.neural_networks.sequential_decision_making.q_value_networks import VanillaQValueNetwork
+
+        from rlrepro.fixes import FactoredQ, PearlFactoredQ
+
+        plain, factored = VanillaQValueNetwork(7, 3, [16, 8], 1), PearlFactoredQ(7, 3, [16, 8], 1)
+        factored._model = FactoredQ.from_sequential(plain, 7)
+        states, tables = torch.randn(4, 7), torch.randn(4, 9, 3)
+        pairs = (
+            (each.get_q_values(states, actions) for each in (plain, factored)) for actions in (tables, tables[:, 0])
+        )
+        difference = max((one - other).abs().max().item() for one, other in pairs)
+        for critic in (plain, factored):
+            torch.manual_seed(0)
+            critic.apply(xavier_init_weights)
+        pairs = zip(plain.parameters(), factored._model.to_sequential().parameters(), strict=True)
+        return difference, max((one - other).abs().max().item() for one, other in pairs)
+
+    difference, of_weights = theirs.run(largest_difference)
+    assert difference < 1e-5 and of_weights == 0.0
+
+
 @pytest.mark.parametrize("features", [1, 2])
 def test_a_transition_is_predicted_to_the_byte(features):
     measured = model.stored(500, features)

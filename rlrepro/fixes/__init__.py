@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "factored_q": ["FactoredQ", "expected_minimum"],
         "factored_sac": ["FactoredSAC"],
         "incremental_slice_sampler": ["IncrementalSliceSampler"],
+        "pearl_factored_q": ["PearlFactoredQ"],
         "shared_action_buffer": ["SharedActionBuffer"],
         "tianshou_1_chunked": ["ChunkedPPOPolicy"],
         "tianshou_chunked": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO"],

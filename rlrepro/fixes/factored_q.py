@@ -86,10 +86,8 @@ class FactoredQ(nn.Module):
 
     def to_sequential(self) -> nn.Sequential:
         """A plain network on [state; action], with copies of the weights."""
-        first = nn.Linear(
-            self.state_dim + self.action_dim, self.state_layer.out_features, bias=self.state_layer.bias is not None
-        )
-        plain = nn.Sequential(first, *_copies(self.rest)).to(self.state_layer.weight)
+        first = _empty(self.state_dim + self.action_dim, like=self.state_layer)
+        plain = nn.Sequential(first, *_copies(self.rest))
         self.copy_to(plain)
         return plain
 
@@ -110,7 +108,8 @@ class FactoredQ(nn.Module):
                 theirs_.copy_(mine_)
 
     def forward(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Values of all actions (A, d) in all states (B, S): (B, A)."""
+        """Values of all actions (A, d) in all states (B, S): (B, A). As in the other methods, each state may have a
+        table of its own (B, A, d)."""
         return torch.cat(over_actions([self], states, actions, lambda values, _: values[0]), dim=1)
 
     def of(self, states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
@@ -120,7 +119,7 @@ class FactoredQ(nn.Module):
     def best(self, states: torch.Tensor, actions: torch.Tensor, available: torch.Tensor | None = None) -> Best:
         """The largest value in each state among the actions (A, d) that are `available` (B, A), and whose it is; no
         (B, A) is held."""
-        check_available(available, len(states), len(actions))
+        check_available(available, len(states), actions.shape[-2])
 
         def largest(values, columns):
             found = only(values[0], available, columns, -torch.inf).max(dim=1)
@@ -140,7 +139,7 @@ class FactoredQ(nn.Module):
     ) -> torch.Tensor:
         """temperature × log Σ exp(Q / temperature) over the available actions of each state: (B,); no (B, A) is held.
         The soft value of maximum-entropy learning (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
-        check_available(available, len(states), len(actions))
+        check_available(available, len(states), actions.shape[-2])
 
         lowest = torch.finfo(states.dtype).min  # infinity has no gradient where a chunk has no available action
 
@@ -150,7 +149,7 @@ class FactoredQ(nn.Module):
         return temperature * torch.stack(over_actions([self], states, actions, summed)).logsumexp(dim=0)
 
     def pairs(self, in_states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        """Values of the actions (C, d) from what the first layer made of the states (B, H): (B, C)."""
+        """Values of the actions (C, d) or (B, C, d) from what the first layer made of the states (B, H): (B, C)."""
         return self.rest(in_states.unsqueeze(1) + self.action_layer(features)).squeeze(-1)
 
     @property
@@ -173,8 +172,8 @@ class FactoredQ(nn.Module):
         self.state_dim, self.action_dim = state_dim, first.in_features - state_dim
         self.chunk, self.memory_limit = chunk, memory_limit
         width = first.out_features
-        self.state_layer = nn.Linear(state_dim, width, bias=first.bias is not None).to(first.weight)
-        self.action_layer = nn.Linear(self.action_dim, width, bias=False).to(first.weight)
+        self.state_layer = _empty(state_dim, like=first)
+        self.action_layer = _empty(self.action_dim, like=first, bias=False)
         self.rest = nn.Sequential(*_copies(rest))
         with torch.no_grad():
             for layer, weight in zip(
@@ -225,6 +224,13 @@ def check_available(available: torch.Tensor | None, rows: int, count: int) -> No
 def only(values: torch.Tensor, available: torch.Tensor | None, columns: slice, otherwise: float) -> torch.Tensor:
     """The values (B, C) of available actions, `otherwise` elsewhere."""
     return values if available is None else values.masked_fill(~available[:, columns], otherwise)
+
+
+def _empty(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.Linear:
+    """A layer with the outputs of another, whose weights are still to be written."""
+    bias = like.bias is not None if bias is None else bias
+    options = {"bias": bias, "dtype": like.weight.dtype, "device": like.weight.device}
+    return nn.utils.skip_init(nn.Linear, inputs, like.out_features, **options)
 
 
 def _chain(net: nn.Module) -> list[nn.Module]:

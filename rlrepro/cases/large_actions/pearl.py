@@ -51,9 +51,9 @@ def critic_peak(count: int, features: int, rows: int, device: str) -> int:
     return peak_memory(update, device=device).peak_bytes
 
 
-def update_peak(count: int, features: int, rows: int, device: str) -> int:
-    """Peak bytes of the learner's whole update with so many rows."""
-    agent, step = _agent(count, features, device=device)
+def update_peak(count: int, features: int, rows: int, device: str, *, factored: bool = False) -> int:
+    """Peak bytes of the learner's whole update with so many rows; `factored` with PearlFactoredQ as its critics."""
+    agent, step = _agent(count, features, device=device, factored=factored)
     for _ in range(rows):
         step()
     learner = agent.policy_learner
@@ -92,6 +92,7 @@ def _agent(
     history: int | None = None,
     copies: int | None = None,
     one_hot: bool = False,
+    factored: bool = False,
     device: str = "cpu",
 ):
     """An agent as in Pearl#72, and a function that lets it observe one step."""
@@ -116,6 +117,11 @@ def _agent(
         if one_hot
         else IdentityActionRepresentationModule(max_number_actions=count, representation_dim=features)
     )
+    critic = {}
+    if factored:
+        from rlrepro.fixes import PearlFactoredQ
+
+        critic["critic_network_type"] = PearlFactoredQ
     width = 128 if history else STATE  # the LSTM's summary takes the state's place
     learner = SoftActorCritic(
         state_dim=width,
@@ -125,6 +131,7 @@ def _agent(
         batch_size=BATCH,
         training_rounds=1,
         action_representation_module=module,
+        **critic,
     )
     options = {}
     if history:
