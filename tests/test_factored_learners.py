@@ -68,6 +68,20 @@ def test_sac_learns_from_the_soft_value_under_its_policy(masked):
     assert torch.allclose(learner.goals(batch), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("make", [FactoredDQN, lambda net, table: FactoredSAC(net, (network(1), network(2)), table)])
+def test_shapes_and_types_of_what_the_environment_says_do_not_matter(make):
+    learner, batch = make(network(0), TABLE), batch_of(masked=True)
+    expected = learner.goals(batch)
+    other = batch.clone()
+    other["next", "terminated"] = batch["next", "terminated"].to(torch.uint8)
+    other["next", "reward"] = batch["next", "reward"][:, 0]
+    over = batch["next", "terminated"][:, 0]
+    other["next", "action_mask"][over] = False  # a game that is over may list no action
+    assert over.any() and torch.equal(learner.goals(other), expected)
+    other["action"] = batch["action"].unsqueeze(1)
+    assert learner.update(other) == make(network(0), TABLE).update(batch)
+
+
 def test_the_actor_does_not_teach_the_critics():
     learner, batch = FactoredSAC(network(0), (network(1), network(2)), TABLE), batch_of(masked=True)
     loss, entropy, most = learner._actor_loss(batch["observation"], batch["action_mask"])

@@ -22,6 +22,9 @@ def plain_network(*widths, activation=nn.ReLU):
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1)).double()
 
 
+plain_network_without_chance = plain_network()
+
+
 def plain_values(net, states, actions):
     """As Pearl does it: the state repeated for every action."""
     states = states.unsqueeze(1).expand(-1, len(actions), -1)
@@ -162,12 +165,60 @@ def test_it_converts_to_a_plain_network_and_back():
     assert all(map(torch.equal, net.state_dict().values(), other.state_dict().values()))
 
 
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [nn.PReLU(16), nn.Linear(16, 1)],
+        [nn.GroupNorm(4, 16), nn.ReLU(), nn.Linear(16, 1)],
+        [nn.Softmax(dim=1), nn.Linear(16, 1)],
+        [nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 8), nn.Tanh(), nn.ReLU(), nn.Linear(8, 1)],
+        [nn.Linear(16, 1), nn.Flatten(0)],
+        [shared := nn.ReLU(), nn.Linear(16, 16), shared, nn.Linear(16, 1)],
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_layers_give_the_plain_networks_values(layers, dtype):
+    net = nn.Sequential(nn.Linear(STATE + FEATURES, 16), *layers).to(dtype)
+    factored = FactoredQ.from_sequential(net, STATE)
+    states, actions, _ = problem(count=16)
+    states, actions = states.to(dtype), actions.to(dtype)
+    rows = torch.cat([states.repeat_interleave(16, 0), actions.repeat(5, 1)], dim=1)
+    expected, found = net(rows).reshape(5, 16), factored(states, actions)
+    assert torch.allclose(found, expected, atol=1e-12 if dtype == torch.float64 else 0.1)
+    found.sum().backward()
+
+
+def test_a_frozen_network_stays_frozen_and_is_counted_as_if_it_were_not():
+    frozen = plain_network(activation=nn.GELU)
+    counted = FactoredQ.from_sequential(frozen, STATE).kept_bytes
+    factored = FactoredQ.from_sequential(frozen.requires_grad_(False), STATE)
+    assert not any(weight.requires_grad for weight in factored.parameters())
+    assert factored.kept_bytes == counted
+
+
+def test_reading_a_network_does_not_move_the_random_generator():
+    before = torch.get_rng_state()
+    FactoredQ.from_sequential(plain_network_without_chance, STATE).to_sequential()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_soft_values_under_autocast():
+    states, actions, available = problem()
+    factored = FactoredQ(STATE, FEATURES, (16,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert factored.soft_best(states.float(), actions.float(), available).isfinite().all()
+
+
 def test_it_begins_as_a_plain_network_would():
     torch.manual_seed(3)
     net = plain_network().float()
     torch.manual_seed(3)
     factored = FactoredQ(STATE, FEATURES, (16, 12))
     assert all(map(torch.equal, net.to(torch.float32).parameters(), factored.to_sequential().parameters()))
+
+
+class Noisy(nn.Linear):
+    """A layer with more than a linear layer's weights, as torchrl's NoisyLinear."""
 
 
 class Skipping(nn.Module):
@@ -194,6 +245,21 @@ class Skipping(nn.Module):
             lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), 7),
             "each row must be treated on its own.*BatchNorm1d",
         ),
+        (
+            lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 1)), 7),
+            "expected a network with a hidden layer",
+        ),
+        (
+            lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.ReLU(), nn.Linear(4, 2)), 7),
+            "does not compute one value",
+        ),
+        (lambda: FactoredQ.from_sequential(nn.Sequential(Noisy(10, 4), nn.ReLU(), nn.Linear(4, 1)), 7), "found Noisy"),
+        (
+            lambda: FactoredQ(7, 3, (4,)).copy_to(
+                nn.Sequential(nn.Linear(10, 4, bias=False), nn.ReLU(), nn.Linear(4, 1))
+            ),
+            "expected a network of the same layers",
+        ),
         (lambda: FactoredQ(4, 2).copy_to(plain_network()), "expected a network of the same layers"),
     ],
 )
@@ -213,6 +279,10 @@ def test_wrong_tables_masks_and_limits_are_told():
         factored(states, actions.expand(4, -1, -1))
     with pytest.raises(ValueError, match=r"actions must be of shape \(count, 3\), found \(40, 2\)"):
         factored(states, actions[:, :2])
+    with pytest.raises(ValueError, match="no actions to choose from"):
+        factored.best(states, actions[:0])
+    with pytest.raises(ValueError, match="temperature must be positive, found 0"):
+        factored.soft_best(states, actions, temperature=0)
     available[2] = False
     with pytest.raises(ValueError, match=r"rows \[2\] have no available action"):
         factored.best(states, actions, available)

@@ -1,12 +1,15 @@
 """SharedActionBuffer: what comes out is what went in, and how little is kept."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
-from torchrl.data import LazyMemmapStorage, LazyTensorStorage
+from torchrl.data import LazyMemmapStorage, LazyTensorStorage, ListStorage
 
 from rlrepro.fixes import SharedActionBuffer
 
@@ -100,10 +103,13 @@ def test_it_is_saved_and_loaded(storage, tmp_path):
     first = SharedActionBuffer(30, TABLE, storage=storage(30), batch_size=100)
     first.extend(transitions(40, masks=5))
     first.dumps(tmp_path / "buffer")
+    assert isinstance(first.storage, storage)
     second = SharedActionBuffer(30, TABLE, storage=storage(30), batch_size=100)
     second.loads(tmp_path / "buffer")
     third = SharedActionBuffer(30, TABLE, batch_size=100)
-    third.load_state_dict(first.state_dict())
+    state = first.state_dict()
+    first.extend(transitions(30, first=100, masks=300))  # a state is a copy
+    third.load_state_dict(state)
     for loaded in (second, third):
         loaded.extend(transitions(5, first=40, masks=5))
         check(loaded.sample(), 5)
@@ -126,7 +132,7 @@ def test_it_samples_as_torchrls_does():
         (lambda data: data.update({"action": data["action"] - 2}), r"found \[-2, -1\]"),
         (lambda data: data.update({"action": torch.eye(5, dtype=torch.bool)}), r"whole numbers of shape \(5,\)"),
         (lambda data: data.update({"action": data["action"].float()}), "found torch.float32"),
-        (lambda data: data["action_mask"][2].fill_(False), r"action_mask of transitions \[2\] allows no action"),
+        (lambda data: data["action_mask"][2].fill_(False), r"action_mask of transitions \[\[2\]\] allows no action"),
         (lambda data: data.update({"action_mask": data["action_mask"][:, :9]}), r"must be bool of shape \(5, 27\)"),
         (lambda data: data["next"].update({"action_mask": torch.ones(5, 27)}), r"'next', .*found torch.float32"),
     ],
@@ -142,8 +148,69 @@ def test_a_wrong_transition_is_told_and_nothing_is_stored(change, told):
 def test_wrong_arguments_are_told():
     with pytest.raises(ValueError, match=r"a table \(A, d\).*found \(27,\)"):
         SharedActionBuffer(10, torch.arange(27))
-    with pytest.raises(ValueError, match="does not take \\['prefetch'\\]"):
+    with pytest.raises(ValueError, match=r"does not take \['prefetch'\]"):
         SharedActionBuffer(10, TABLE, prefetch=3)
+    with pytest.raises(ValueError, match=r"does not take \['shared'\]"):
+        SharedActionBuffer(10, TABLE, shared=True)
+    with pytest.raises(ValueError, match=r"must hold tensors.*found ListStorage"):
+        SharedActionBuffer(10, TABLE, storage=ListStorage(10))
+    with pytest.raises(ValueError, match="takes no transform"):
+        SharedActionBuffer(10, TABLE).append_transform(None)
+
+
+def test_masks_may_be_left_out_where_everything_is_available():
+    buffer = SharedActionBuffer(10, TABLE, batch_size=100)
+    buffer.extend(transitions(10, masks=5))
+    buffer.extend(transitions(6, first=100))
+    batch = buffer.sample()
+    later = batch["next", "reward"] >= 100
+    assert later.any() and batch["action_mask"][later].all() and batch["next", "action_mask"][later].all()
+    check(batch[~later], 5)
+
+
+def test_a_game_that_is_over_may_allow_no_action():
+    buffer, data = SharedActionBuffer(10, TABLE, batch_size=50), transitions(5, masks=3)
+    data["next", "action_mask"][2] = False
+    with pytest.raises(ValueError, match="allows no action"):
+        buffer.extend(data)
+    data["next", "terminated"][2] = True
+    buffer.extend(data)
+    batch = buffer.sample()
+    assert not batch["next", "action_mask"][batch["next", "reward"] == 2].any()
+
+
+def test_trajectories_side_by_side_are_stored():
+    buffer = SharedActionBuffer(50, TABLE, storage=LazyTensorStorage(50, ndim=2), batch_size=40)
+    buffer.extend(transitions(20, masks=5).reshape(2, 10))
+    check(buffer.sample(), 5)
+
+
+def test_it_may_be_saved_and_sampled_while_another_thread_writes(tmp_path):
+    buffer, loaded = (SharedActionBuffer(4, TABLE, batch_size=20) for _ in range(2))
+    buffer.extend(transitions(4, masks=300))
+    over, first = threading.Event(), iter(range(4, 10**9))
+
+    def write():
+        while not over.is_set():
+            buffer.extend(transitions(1, first=next(first), masks=300))
+
+    def sample():
+        while not over.is_set():
+            check(buffer.sample(), 300)
+
+    with ThreadPoolExecutor(3) as threads:
+        working = [threads.submit(each) for each in (write, sample, sample)]
+        try:
+            for _ in range(60):
+                buffer.dumps(tmp_path / "buffer")
+                loaded.loads(tmp_path / "buffer")
+                check(loaded.sample(), 300)
+                loaded.load_state_dict(buffer.state_dict())
+                check(loaded.sample(), 300)
+        finally:
+            over.set()
+        for each in working:
+            each.result(timeout=20)
 
 
 @pytest.mark.gpu

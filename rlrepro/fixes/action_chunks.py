@@ -1,6 +1,7 @@
 """Evaluate networks on all pairs of states and actions, some actions at a time."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 
 import torch
 from torch import nn
@@ -40,6 +41,7 @@ def over_actions(networks: Sequence, states: torch.Tensor, actions: torch.Tensor
 
 def numbers_kept(layers: nn.Module, width: int) -> int:
     """How many numbers these layers keep for their backward pass, for each row of so many numbers."""
+    layers = deepcopy(layers).requires_grad_(True)  # frozen ones would keep less
     weights = {weight.untyped_storage()._cdata for weight in layers.parameters()}
     kept = {}  # storage: its numbers
 

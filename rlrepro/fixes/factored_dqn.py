@@ -43,7 +43,7 @@ class FactoredDQN:
 
     def update(self, batch: TensorDictBase) -> dict[str, float]:
         """One gradient step. Returns the loss and the mean of the values that were learned from."""
-        found = self.network.of(batch["observation"], self.actions[batch["action"]])
+        found = self.network.of(batch["observation"], self.actions[batch["action"].reshape(len(batch))])
         goal = self.goals(batch)
         loss = smooth_l1_loss(found, goal)
         self.optimizer.zero_grad()
@@ -54,7 +54,7 @@ class FactoredDQN:
 
     def goals(self, batch: TensorDictBase) -> torch.Tensor:
         """What the values (B,) should be: the reward, and the target's value of the best next action."""
-        after, available = batch["next", "observation"], batch.get(("next", "action_mask"), None)
+        after, available = batch["next", "observation"], next_available(batch)
         with torch.no_grad():
             chosen = self.network.best(after, self.actions, available).indices
             following = self.target.of(after, self.actions[chosen])
@@ -64,7 +64,14 @@ class FactoredDQN:
 def discounted(batch: TensorDictBase, following: torch.Tensor, discount: float) -> torch.Tensor:
     """The reward of each transition (B,) and the discounted value (B,) of what follows, where anything does."""
     reward, terminated = (batch["next", key].reshape(len(batch)) for key in ("reward", "terminated"))
-    return reward + discount * following.where(~terminated, 0.0)
+    return reward + discount * following.where(~terminated.bool(), 0.0)
+
+
+def next_available(batch: TensorDictBase) -> torch.Tensor | None:
+    """Which actions (B, A) are available next, where the batch says so. Where nothing follows, all count as available:
+    a game that is over may list none."""
+    mask = batch.get(("next", "action_mask"), None)
+    return None if mask is None else mask | batch["next", "terminated"].bool().reshape(-1, 1)
 
 
 def follow(target: torch.nn.Module, online: torch.nn.Module, tau: float) -> None:

@@ -2,17 +2,15 @@
 
 import itertools
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from .action_chunks import numbers_kept, over_actions
+from .plain_layers import check_layers, check_same, copies, empty_linear, layers_of
 
 MEMORY_LIMIT = 512 * 2**20  # bytes
-TOLERANCE = 1e-4  # between a network and its factored form, relative to the largest value
-NOT_ON_ITS_OWN = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # a row depends on more than itself
 
 
 class Best(NamedTuple):
@@ -68,44 +66,41 @@ class FactoredQ(nn.Module):
 
         Raises ValueError where the network is no such chain of layers, or gives other values than its chain.
         """
-        layers = _chain(net)
-        if not isinstance(layers[0], nn.Linear) or not 0 < state_dim < layers[0].in_features:
-            raise ValueError(
-                f"expected a network that begins with an nn.Linear of more than state_dim={state_dim} numbers, found "
-                f"{layers[0]}"
-            )
-        for layer in layers:
-            if isinstance(layer, NOT_ON_ITS_OWN):
-                raise ValueError(f"each row must be treated on its own and without chance, found {layer}")
+        layers = layers_of(net)
+        check_layers(layers, state_dim)
         made = cls.__new__(cls)
         made._build(layers, state_dim, options.pop("chunk", "auto"), options.pop("memory_limit", MEMORY_LIMIT))
         if options:
             raise TypeError(f"from_sequential takes chunk and memory_limit, found {sorted(options)}")
-        made._check_against(net)
+        check_same(made, net)
         return made
 
     def to_sequential(self) -> nn.Sequential:
         """A plain network on [state; action], with copies of the weights."""
-        first = _empty(self.state_dim + self.action_dim, like=self.state_layer)
-        plain = nn.Sequential(first, *_copies(self.rest))
+        first = empty_linear(self.state_dim + self.action_dim, like=self.state_layer)
+        plain = nn.Sequential(first, *copies(self.rest))
         self.copy_to(plain)
         return plain
 
     def copy_to(self, net: nn.Module) -> None:
         """Give the weights to a plain network of the same layers, such as the one this was made from."""
-        first, *rest = _chain(net)
-        mine = [weight for layer in self.rest for weight in layer.parameters()]
-        theirs = [weight for layer in rest for weight in layer.parameters()]
-        shapes = [[tuple(weight.shape) for weight in weights] for weights in (mine, theirs)]
-        joined = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
-        if shapes[0] != shapes[1] or getattr(first, "weight", None) is None or first.weight.shape != joined.shape:
+        first, *rest = layers_of(net)
+        check_layers([first, *rest], self.state_dim)
+        mine = {"first": self._joined(), "first bias": self.state_layer.bias} | _weights(self.rest)
+        theirs = {"first": first.weight, "first bias": first.bias} | _weights(rest)
+        shapes = [
+            {name: None if weight is None else tuple(weight.shape) for name, weight in weights.items()}
+            for weights in (mine, theirs)
+        ]
+        if shapes[0] != shapes[1]:
             raise ValueError(f"expected a network of the same layers, found {net}")
         with torch.no_grad():
-            first.weight.copy_(joined)
-            if self.state_layer.bias is not None:
-                first.bias.copy_(self.state_layer.bias)
-            for mine_, theirs_ in zip(mine, theirs, strict=True):
-                theirs_.copy_(mine_)
+            for name, weight in theirs.items():
+                if weight is not None:
+                    weight.copy_(mine[name])
+
+    def _joined(self) -> torch.Tensor:
+        return torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
 
     def forward(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         """Values of all actions (A, d) in all states (B, S): (B, A). As in the other methods, each state may have a
@@ -119,6 +114,8 @@ class FactoredQ(nn.Module):
     def best(self, states: torch.Tensor, actions: torch.Tensor, available: torch.Tensor | None = None) -> Best:
         """The largest value in each state among the actions (A, d) that are `available` (B, A), and whose it is; no
         (B, A) is held."""
+        if not actions.shape[-2]:
+            raise ValueError("there are no actions to choose from")
         check_available(available, len(states), actions.shape[-2])
 
         def largest(values, columns):
@@ -137,20 +134,24 @@ class FactoredQ(nn.Module):
         *,
         temperature: float = 1.0,
     ) -> torch.Tensor:
-        """temperature × log Σ exp(Q / temperature) over the available actions of each state: (B,); no (B, A) is held.
-        The soft value of maximum-entropy learning (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
+        """temperature × log Σ exp(Q / temperature) over the available actions of each state: (B,). The soft value of
+        maximum-entropy learning (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
         check_available(available, len(states), actions.shape[-2])
-
-        lowest = torch.finfo(states.dtype).min  # infinity has no gradient where a chunk has no available action
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, found {temperature}; `best` is its limit at 0")
 
         def summed(values, columns):
+            lowest = torch.finfo(values[0].dtype).min  # infinity has no gradient where nothing in a chunk is available
             return only(values[0] / temperature, available, columns, lowest).logsumexp(dim=1)
 
         return temperature * torch.stack(over_actions([self], states, actions, summed)).logsumexp(dim=0)
 
     def pairs(self, in_states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """Values of the actions (C, d) or (B, C, d) from what the first layer made of the states (B, H): (B, C)."""
-        return self.rest(in_states.unsqueeze(1) + self.action_layer(features)).squeeze(-1)
+        pairs = in_states.unsqueeze(1) + self.action_layer(features)  # (B, C, H)
+        # as rows, for layers that look at their second dimension; no view, since a ReLU in place would copy its base
+        rows = torch.ops.aten._unsafe_view(pairs, (-1, pairs.shape[2]))
+        return self.rest(rows).reshape(pairs.shape[:2])
 
     @property
     def kept_bytes(self) -> int:
@@ -172,9 +173,9 @@ class FactoredQ(nn.Module):
         self.state_dim, self.action_dim = state_dim, first.in_features - state_dim
         self.chunk, self.memory_limit = chunk, memory_limit
         width = first.out_features
-        self.state_layer = _empty(state_dim, like=first)
-        self.action_layer = _empty(self.action_dim, like=first, bias=False)
-        self.rest = nn.Sequential(*_copies(rest))
+        self.state_layer = empty_linear(state_dim, like=first)
+        self.action_layer = empty_linear(self.action_dim, like=first, bias=False)
+        self.rest = nn.Sequential(*copies(rest))
         with torch.no_grad():
             for layer, weight in zip(
                 (self.state_layer, self.action_layer), first.weight.split([state_dim, self.action_dim], 1), strict=True
@@ -185,23 +186,12 @@ class FactoredQ(nn.Module):
         self._kept_numbers = numbers_kept(self.rest, width)
         self._widest = max(width, *(each.out_features for each in rest if isinstance(each, nn.Linear)))
 
-    def _check_against(self, net: nn.Module) -> None:
-        like = self.state_layer.weight
-        rows = torch.randn(4, self.state_dim + self.action_dim, dtype=like.dtype, device=like.device)
-        with torch.no_grad():
-            expected = net(rows).squeeze(-1)
-            found = self.of(*rows.split([self.state_dim, self.action_dim], dim=1))
-        if found.shape != expected.shape or not torch.allclose(
-            found, expected, atol=TOLERANCE * expected.abs().max().item() + 1e-6
-        ):
-            raise ValueError(f"the network does not compute one value by its layers in turn: {net}")
-
 
 def expected_minimum(
     critics: Sequence[FactoredQ], states: torch.Tensor, actions: torch.Tensor, policy: torch.Tensor
 ) -> torch.Tensor:
     """Σ_a π(a|s) · min over the critics of Q(s, a), for policy (B, A): (B,). Where an action's probability is 0 its
-    value does not count. No (B, A) of values is held."""
+    value does not count."""
 
     def expected(values, columns):
         return (policy[:, columns] * torch.stack(values).amin(dim=0)).sum(dim=1)
@@ -221,23 +211,11 @@ def check_available(available: torch.Tensor | None, rows: int, count: int) -> No
         raise ValueError(f"rows {(~some).nonzero().flatten().tolist()[:10]} have no available action")
 
 
+def _weights(layers) -> dict:
+    """The weights of layers after the first, by their place."""
+    return {(place, name): weight for place, layer in enumerate(layers) for name, weight in layer.named_parameters()}
+
+
 def only(values: torch.Tensor, available: torch.Tensor | None, columns: slice, otherwise: float) -> torch.Tensor:
     """The values (B, C) of available actions, `otherwise` elsewhere."""
     return values if available is None else values.masked_fill(~available[:, columns], otherwise)
-
-
-def _empty(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.Linear:
-    """A layer with the outputs of another, whose weights are still to be written."""
-    bias = like.bias is not None if bias is None else bias
-    options = {"bias": bias, "dtype": like.weight.dtype, "device": like.weight.device}
-    return nn.utils.skip_init(nn.Linear, inputs, like.out_features, **options)
-
-
-def _chain(net: nn.Module) -> list[nn.Module]:
-    """The layers of a chain, in order."""
-    return [layer for layer in net.modules() if not any(True for _ in layer.children())]
-
-
-def _copies(layers) -> list[nn.Module]:
-    """Of layers; a ReLU in place, since the linear layer before it does not need its result."""
-    return [nn.ReLU(inplace=True) if type(layer) is nn.ReLU else deepcopy(layer) for layer in layers]

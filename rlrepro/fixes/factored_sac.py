@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDictBase
 from torch.nn.functional import mse_loss
 
-from .factored_dqn import discounted, follow
+from .factored_dqn import discounted, follow, next_available
 from .factored_q import FactoredQ, check_available, expected_minimum
 
 
@@ -58,7 +58,7 @@ class FactoredSAC:
     def update(self, batch: TensorDictBase) -> dict[str, float]:
         """One gradient step of actor, critics and temperature. Returns their losses, the policy's entropy and the
         temperature."""
-        states, features = batch["observation"], self.actions[batch["action"]]
+        states, features = batch["observation"], self.actions[batch["action"].reshape(len(batch))]
         goal = self.goals(batch)
         critic_loss = sum(mse_loss(critic.of(states, features), goal) for critic in self.critics)
         actor_loss, entropy, most = self._actor_loss(states, batch.get("action_mask", None))
@@ -84,7 +84,7 @@ class FactoredSAC:
         """What the values (B,) should be: the reward, and the soft value of the next state."""
         after = batch["next", "observation"]
         with torch.no_grad():
-            log_policy = self.log_policy(after, batch.get(("next", "action_mask"), None))
+            log_policy = self.log_policy(after, next_available(batch))
             policy = log_policy.exp()
             value = expected_minimum(self.targets, after, self.actions, policy)
             following = value + self.temperature * _entropy(policy, log_policy)

@@ -36,14 +36,14 @@ class PackedMasks:
         return torch.from_numpy(found)
 
     def get(self, numbers: torch.Tensor, device) -> torch.Tensor:
-        """The masks (n, width) of these numbers (n,), unpacked on the device."""
+        """The masks (..., width) of these numbers (...), unpacked on the device."""
         rows = torch.from_numpy(self.rows[numbers.cpu().numpy()])
         if torch.device(device).type == "cuda":
             rows = rows.pin_memory()
-        rows = rows.to(device, non_blocking=True).unsqueeze(-1)  # (n, bytes, 1)
+        rows = rows.to(device, non_blocking=True).unsqueeze(-1)  # (..., bytes, 1)
         bits = (rows >> torch.arange(8, dtype=torch.uint8, device=device)) & 1
-        masks = bits.flatten(start_dim=1)[:, : self.width].bool()
-        return masks | (numbers == EVERYTHING).to(device, non_blocking=True).unsqueeze(1)
+        masks = bits.flatten(start_dim=-2)[..., : self.width].bool()
+        return masks | (numbers == EVERYTHING).to(device, non_blocking=True).unsqueeze(-1)
 
     def _number(self, row: np.ndarray, unwritten: np.ndarray) -> int:
         key = row.tobytes()

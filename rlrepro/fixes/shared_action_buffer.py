@@ -1,35 +1,37 @@
 """SharedActionBuffer: transitions that name their action by its row in one table, held once."""
 
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import torch
 from tensordict import TensorDictBase
-from torchrl.data import LazyTensorStorage, ReplayBuffer, Storage
+from torchrl.data import LazyTensorStorage, ListStorage, ReplayBuffer, Storage
 
-from .packed_masks import PackedMasks
+from .packed_masks import EVERYTHING, PackedMasks
 
 MASKS = ("action_mask", ("next", "action_mask"))
 MASKS_FILE = "action_masks.npz"
+REFUSED = ("transform", "transform_factory", "prefetch", "shared")
 
 
 class SharedActionBuffer(ReplayBuffer):
     """torchrl's ReplayBuffer for large sets of discrete actions.
 
     capacity    transitions; the oldest are overwritten
-    actions     (A, d) features of all actions, held once, on the device of the batches; None of a transition's
-                memory goes into them
+    actions     (A, d) features of all actions, held once, on the device of the batches
     device      of the batches and the table; None is where `actions` is
-    storage     a storage of torchrl; None is LazyTensorStorage(capacity) on the CPU
-    options     further arguments of ReplayBuffer (batch_size, sampler, ...), except `transform` and `prefetch`
+    storage     a storage of torchrl for tensors; None is LazyTensorStorage(capacity) on the CPU
+    options     further arguments of ReplayBuffer (batch_size, sampler, ...), except those in `REFUSED`
 
     `extend` and `add` take transitions in TorchRL's form, with "action" a row of the table, and, where not every action
     is available, bools (A,) in "action_mask" for the state and ("next", "action_mask") for the next. The action is
     kept in 4 bytes, a mask as a number of 4 bytes: each different mask is held once, in bits, and one that allows
-    everything not at all. `sample` gives the batch on `device`, with masks as bools (B, A). From the CPU to a GPU it is
-    copied from pinned memory, without waiting.
+    everything not at all. `sample` gives the batch on `device`, with masks as bools (B, A) once any were given. From
+    the CPU to a GPU it is copied from pinned memory, without waiting.
 
-    Raises ValueError for an action outside the table, a mask of another shape and a state without any action.
+    Raises ValueError for an action outside the table, a mask of another shape and a state without any action, unless
+    the episode has ended there.
     """
 
     def __init__(
@@ -43,44 +45,57 @@ class SharedActionBuffer(ReplayBuffer):
     ):
         if actions.ndim != 2 or not len(actions):
             raise ValueError(f"actions must be a table (A, d) with a row for each action, found {tuple(actions.shape)}")
-        if refused := {"transform", "prefetch"} & set(options):
-            raise ValueError(f"SharedActionBuffer does not take {sorted(refused)}: transform batches after sampling")
-        super().__init__(storage=storage or LazyTensorStorage(capacity), **options)
+        if refused := [name for name in REFUSED if options.get(name)]:
+            raise ValueError(f"SharedActionBuffer does not take {refused}; transform batches after sampling")
+        if isinstance(storage, ListStorage):
+            raise ValueError(f"storage must hold tensors, as LazyTensorStorage does; found {type(storage).__name__}")
+        super().__init__(storage=LazyTensorStorage(capacity) if storage is None else storage, **options)
         self.actions = actions.to(device)
         self.masks = PackedMasks(len(actions), self._masks_in_use)
+        self._masked = False  # whether any masks were given
 
     def extend(self, data: TensorDictBase, **options) -> torch.Tensor:
-        """Store transitions (n,). Returns where they lie."""
+        """Store transitions (n,), or (n, ...) where the storage has more dimensions. Returns where they lie."""
         with self._replay_lock:
             return super().extend(self._packed(data), **options)
 
     def add(self, data: TensorDictBase) -> int:
         """Store one transition. Returns where it lies."""
         with self._replay_lock:
-            return super().add(self._packed(data.unsqueeze(0)).squeeze(0))
+            return super().add(self._packed(data))
 
-    def sample(self, batch_size: int | None = None, return_info: bool = False):
-        """A batch on the device of the table; with `return_info` also what the sampler says of it."""
-        with self._replay_lock:
-            batch, info = super().sample(batch_size, return_info=True)
-            batch = self._unpacked(batch)
-        return (batch, info) if return_info else batch
+    def append_transform(self, *args, **options):
+        """Refused: it would see masks as numbers."""
+        raise ValueError("SharedActionBuffer takes no transform; transform batches after sampling")
+
+    insert_transform = append_transform
 
     def state_dict(self) -> dict:
-        return super().state_dict() | {"masks": self.masks.state_dict()}
+        """What is stored, as a copy."""
+        with self._futures_lock, self._replay_lock:
+            return deepcopy(super().state_dict()) | {"masks": self._mask_state()}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        super().load_state_dict(state_dict)
-        self.masks.load_state_dict(state_dict["masks"])
+        with self._futures_lock, self._replay_lock:
+            super().load_state_dict(state_dict)
+            self._load_masks(state_dict["masks"])
 
     def dumps(self, path) -> None:
-        super().dumps(path)
-        np.savez(Path(path) / MASKS_FILE, **self.masks.state_dict())
+        """Write what is stored into a folder."""
+        with self._futures_lock, self._replay_lock:
+            super().dumps(path)
+            np.savez(Path(path) / MASKS_FILE, **self._mask_state())
 
     def loads(self, path) -> None:
-        super().loads(path)
-        with np.load(Path(path) / MASKS_FILE) as state:
-            self.masks.load_state_dict({"numbers": state["numbers"].tolist(), "masks": state["masks"]})
+        """Read what `dumps` has written."""
+        with self._futures_lock, self._replay_lock, np.load(Path(path) / MASKS_FILE) as state:
+            super().loads(path)
+            self._load_masks(state)
+
+    def _sample(self, batch_size: int):
+        with self._replay_lock:  # torchrl takes it here as well; the numbers of the masks must not change in between
+            batch, info = super()._sample(batch_size)
+            return self._unpacked(batch), info
 
     def _packed(self, data: TensorDictBase) -> TensorDictBase:
         action, count = data["action"], len(self.actions)
@@ -91,38 +106,53 @@ class SharedActionBuffer(ReplayBuffer):
             )
         if len(outside := action[(action < 0) | (action >= count)]):
             raise ValueError(f"actions must be rows of the table, 0 to {count - 1}; found {outside[:10].tolist()}")
+        given = {key: mask for key in MASKS if (mask := data.get(key, None)) is not None}
+        for key, mask in given.items():
+            _check_mask(key, mask, data, count)
         packed = data.copy()  # the tensors are shared, the entries are not
         packed["action"] = action.to(torch.int32)
-        masks = {key: mask for key in MASKS if (mask := data.get(key, None)) is not None}
-        for key, mask in masks.items():
-            _check_mask(key, mask, (len(data), count))
-        if masks:  # all at once, so that none of them is forgotten before it is stored
-            numbers = self.masks.put(torch.cat(list(masks.values()))).to(action.device).split(len(data))
-            packed.update(dict(zip(masks, numbers, strict=True)))
+        for key in MASKS:
+            packed[key] = torch.full(data.batch_size, EVERYTHING, dtype=torch.int32, device=action.device)
+        if given:  # all at once, so that none of them is forgotten before it is stored
+            self._masked = True
+            numbers = self.masks.put(torch.cat([mask.reshape(-1, count) for mask in given.values()]))
+            for key, found in zip(given, numbers.split(action.numel()), strict=True):
+                packed[key] = found.to(action.device).reshape(data.batch_size)
         return packed
 
     def _unpacked(self, batch: TensorDictBase) -> TensorDictBase:
         device = self.actions.device
-        masks = {key: batch.get(key, None) for key in MASKS}
+        batch = batch.copy()
+        numbers = {key: batch.pop(key) for key in MASKS}
         if device.type == "cuda" and (batch.device is None or batch.device.type == "cpu"):
             batch = batch.pin_memory()
         batch = batch.to(device, non_blocking=True)
         batch["action"] = batch["action"].long()
-        for key, numbers in masks.items():
-            if numbers is not None:
-                batch[key] = self.masks.get(numbers, device)
+        if self._masked:
+            for key, found in numbers.items():
+                batch[key] = self.masks.get(found, device)
         return batch
 
     def _masks_in_use(self) -> np.ndarray:
         if not len(self):
             return np.empty(0, np.int32)
         stored = self.storage[:]
-        numbers = [stored.get(key, None) for key in MASKS]
-        return np.concatenate([each.cpu().numpy().ravel() for each in numbers if each is not None] or [[]])
+        return np.concatenate([stored[key].cpu().numpy().ravel() for key in MASKS])
+
+    def _mask_state(self) -> dict:
+        return {"masked": self._masked, **self.masks.state_dict()}
+
+    def _load_masks(self, state) -> None:
+        self._masked = bool(state["masked"])
+        self.masks.load_state_dict({"numbers": [int(n) for n in state["numbers"]], "masks": state["masks"]})
 
 
-def _check_mask(key, mask: torch.Tensor, shape: tuple[int, int]) -> None:
+def _check_mask(key, mask: torch.Tensor, data: TensorDictBase, count: int) -> None:
+    shape = (*data.batch_size, count)
     if mask.dtype != torch.bool or tuple(mask.shape) != shape:
         raise ValueError(f"{key} must be bool of shape {shape}, found {mask.dtype} of {tuple(mask.shape)}")
-    if not (some := mask.any(dim=1)).all():
-        raise ValueError(f"{key} of transitions {(~some).nonzero().flatten().tolist()[:10]} allows no action")
+    some = mask.any(dim=-1)
+    if key != "action_mask":
+        some = some | data["next", "terminated"].bool().reshape(some.shape)
+    if not some.all():
+        raise ValueError(f"{key} of transitions {(~some).nonzero().tolist()[:10]} allows no action")
