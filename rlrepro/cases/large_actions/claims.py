@@ -3,7 +3,7 @@
 from rlrepro.cases.large_actions import ACTIONS, ARTICLE_ACTIONS, BATCH, CAPACITY, CARD_GIB, COPIES, EMBEDDED
 from rlrepro.claims import Claim, Verdict
 from rlrepro.figures import growth_exponent
-from rlrepro.lab.records import Records
+from rlrepro.lab.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "05_large_action_spaces"
@@ -12,6 +12,7 @@ CARD = CARD_GIB * 2**30  # bytes
 THOUSANDS = 1_000  # times, that count as "thousands of times"
 ALIKE = 1.1  # a ratio up to which two sizes count as the same
 LINEAR = (0.8, 1.2)  # exponents that count as growing in proportion
+PER_ACTION = ("available now", "available next", "masks")  # parts of a transition that are there for every action
 NOTICED = 0.1  # of a transition: a part from which it makes things worse
 
 
@@ -22,12 +23,25 @@ def source(records: Records) -> str:
     return "measured on Pearl" if is_pearl else "measured on a model of Pearl"
 
 
-def stored_total(records: Records, count: int | None = None, **setting) -> tuple[int, float]:
-    """Bytes of one stored transition in Pearl's scheme, and with how many actions: the most measured, unless told."""
+def stored_bytes(records: Records, count: int = ARTICLE_ACTIONS, *, parts=None, **setting) -> float:
+    """Bytes of one transition (or of these parts of it) in Pearl's scheme with so many actions: what is there once for
+    every action in proportion to the most that were measured, the rest as it was measured."""
     found = records.where("large_actions.stored", scheme="pearl", **({"history": None, "copies": None} | setting))
-    count = count or max(record.setting["actions"] for record in found)
-    parts = {r.setting["part"]: r.value for r in found if r.setting["actions"] == count}
-    return count, sum(parts.values())
+    most = max((record.setting["actions"] for record in found), default=None)
+    if most is None:
+        raise MissingRecord(f"no record of large_actions.stored with {setting}")
+    sizes = {record.setting["part"]: record.value for record in found if record.setting["actions"] == most}
+    return sum(
+        size * (count / most if part in PER_ACTION else 1)
+        for part, size in sizes.items()
+        if parts is None or part in parts
+    )
+
+
+def besides_states(records: Records, count: int = ARTICLE_ACTIONS) -> float:
+    """Of one transition with integer actions, without its two states."""
+    states = stored_bytes(records, count, parts=("state", "next state"), features=1)
+    return stored_bytes(records, count, features=1) - states
 
 
 def update_bytes(records: Records, count: int, rows: int) -> float:
@@ -61,24 +75,23 @@ def judge_integer_bytes(records: Records) -> Verdict:
         records.get("large_actions.torchrl_action", encoding=encoding, actions=ACTIONS).value
         for encoding in ("one-hot", "categorical")
     )
-    count, whole = stored_total(records, features=1)
+    with_it = besides_states(records)
     figure = (
-        f"TorchRL: {integer:.0f} bytes against {hot:,.0f}, {hot / integer:,.0f} times; a transition of Pearl with "
-        f"integer actions: {format_value(whole, 'B')} at {count:,} actions"
+        f"TorchRL: {integer:.0f} bytes against {hot:,.0f}, {hot / integer:,.0f} times; stored with an integer in "
+        f"Pearl, besides the states: {format_value(with_it, 'B')} at {ARTICLE_ACTIONS:,} actions"
     )
     if hot / integer < THOUSANDS:
         return Verdict("refuted", figure, f"less than {THOUSANDS:,} times")
-    if whole / count > 1:
+    if with_it > THOUSANDS * integer:
         return Verdict("partly", figure, f"true of the action, not of what is stored with it; {source(records)}")
     return Verdict("supported", figure, source(records))
 
 
 def judge_integer_coding(records: Records) -> Verdict:
-    count, whole = stored_total(records, features=1)
     update = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
-        f"with integers: {whole / count:.1f} bytes stored for each action there is, and {format_value(update, 'B')} "
-        f"for an update of {BATCH} rows with {ARTICLE_ACTIONS:,}"
+        f"with integers and {ARTICLE_ACTIONS:,} actions: {format_value(besides_states(records), 'B')} a transition "
+        f"besides its states, and {format_value(update, 'B')} for an update of {BATCH} rows"
     )
     if update > CARD:
         return Verdict("refuted", figure, f"more than {CARD_GIB:.0f} GiB are left; {source(records)}")
@@ -88,11 +101,10 @@ def judge_integer_coding(records: Records) -> Verdict:
 def judge_history(records: Records) -> Verdict:
     states = records.series("large_actions.stored", "history", scheme="pearl", part="state")
     exponent, longest = growth_exponent(states, states.values()), max(states)
-    count, whole = stored_total(records, history=longest)
-    share = 2 * states[longest] / whole
+    share = 2 * states[longest] / stored_bytes(records, features=1, history=longest)
     figure = (
-        f"bytes of a state ~ length^{exponent:.2f}; at length {longest} {share:.0%} of a transition with {count:,} "
-        "actions"
+        f"bytes of a state ~ length^{exponent:.2f}; at length {longest} {share:.0%} of a transition with "
+        f"{ARTICLE_ACTIONS:,} actions"
     )
     if not LINEAR[0] <= exponent <= LINEAR[1]:
         return Verdict("refuted", figure, f"it does not grow with the history; {source(records)}")
@@ -102,17 +114,15 @@ def judge_history(records: Records) -> Verdict:
 
 
 def judge_bootstrap(records: Records) -> Verdict:
-    count, with_copies = stored_total(records, features=1, copies=COPIES)
-    _, without = stored_total(records, count, features=1)
-    figure = f"{with_copies / without:.3f} times the bytes of the usual buffer, with {COPIES} members"
-    if with_copies / without <= ALIKE:
+    ratio = stored_bytes(records, features=1, copies=COPIES) / stored_bytes(records, features=1)
+    figure = f"{ratio:.3f} times the bytes of the usual buffer, with {COPIES} members"
+    if ratio <= ALIKE:
         return Verdict("refuted", figure, f"it stores one transition and a mask of its members; {source(records)}")
     return Verdict("supported", figure, source(records))
 
 
 def judge_cpu_storage(records: Records) -> Verdict:
-    count, whole = stored_total(records, features=1)
-    moved = whole / count * ARTICLE_ACTIONS * CAPACITY
+    moved = stored_bytes(records, features=1) * CAPACITY
     left = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
         f"moved off the card: {format_value(moved, 'B')} of {CAPACITY:,} transitions; left on it: "
@@ -124,26 +134,28 @@ def judge_cpu_storage(records: Records) -> Verdict:
 
 
 def judge_embeddings(records: Records) -> Verdict:
-    count, integers = stored_total(records, features=1)
-    _, embedded = stored_total(records, count, features=EMBEDDED)
-    figure = f"{embedded / integers:.3g} times the bytes of integers, with {EMBEDDED} numbers an action"
-    if embedded > ALIKE * integers:
+    ratio = stored_bytes(records, features=EMBEDDED) / stored_bytes(records, features=1)
+    figure = (
+        f"{ratio:.3g} times the bytes of integers, with {EMBEDDED} numbers an action and {ARTICLE_ACTIONS:,} actions"
+    )
+    if ratio > ALIKE:
         why = "each transition holds the embeddings of all actions; a shared table would hold them once"
         return Verdict("refuted", figure, f"{why}; {source(records)}")
     return Verdict("supported", figure, source(records))
 
 
 def judge_leak(records: Records) -> Verdict:
-    peaks = records.series("large_actions.since_start_peak", "stored")
+    peaks, held = (records.series(f"large_actions.since_start_{name}", "stored") for name in ("peak", "held"))
     before, after = max(n for n in peaks if n <= BATCH), max(peaks)
     figure = (
         f"an update's peak grows {peaks[before] / peaks[min(peaks)]:.3g} times until {before} transitions are stored, "
-        f"then {peaks[after] / peaks[before]:.3g} times until {after}"
+        f"then {peaks[after] / peaks[before]:.3g} times until {after}; the buffer {held[after] / held[before]:.3g}"
     )
     if peaks[before] <= ALIKE * peaks[min(peaks)]:
         return Verdict("refuted", figure, f"it does not grow; {source(records)}")
     if peaks[after] <= ALIKE * peaks[before]:
-        return Verdict("partly", figure, f"it grows until there is a batch of {BATCH}: no leak; {source(records)}")
+        why = f"the update grows until there is a batch of {BATCH}, the buffer until its capacity: no leak"
+        return Verdict("partly", figure, f"{why}; {source(records)}")
     return Verdict("supported", figure, source(records))
 
 

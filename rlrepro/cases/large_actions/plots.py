@@ -14,7 +14,7 @@ SHADES = {  # warm: there once for every action
 def plot_accounts(records: Records):
     """Where the bytes of a stored transition and of an update go, as shares, against the number of actions."""
     figure, both = figures.new_figure(
-        "Nearly all of it is there once for every action", width=12, height=4.6, columns=2
+        "With many actions, nearly all bytes are there once for each action", width=12, height=4.6, columns=2
     )
     counts = sorted({*records.series("large_actions.update_peak", "actions", features=1), ARTICLE_ACTIONS})
     accounts = {
@@ -34,7 +34,7 @@ def plot_accounts(records: Records):
         axes.set_title(title, loc="left", fontsize=11)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8.5, frameon=False, ncols=2)
     record = records.where("large_actions.update_peak", features=1)[-1]
-    figures.caption(figure, record, "predicted from shapes, as the tables confirm; warm: once for every action")
+    figures.caption(figure, record, "predicted from shapes; warm colours: once for each action")
     return figure
 
 

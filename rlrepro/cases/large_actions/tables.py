@@ -1,7 +1,7 @@
 """Tables of the chapter, in Markdown, each from records."""
 
 from rlrepro.cases.large_actions import BATCH, CAPACITY, COPIES, EMBEDDED, account
-from rlrepro.cases.large_actions.claims import stored_total, update_bytes
+from rlrepro.cases.large_actions.claims import stored_bytes, update_bytes
 from rlrepro.lab.records import Records
 from rlrepro.lab.units import format_value
 
@@ -33,26 +33,27 @@ def update_table(records: Records) -> str:
 
 
 def cure_table(records: Records, count: int) -> str:
-    """The article's cures, alone and together: what is stored for `CAPACITY` transitions, and what one update takes."""
-    most, _ = stored_total(records, features=1)
-    integers = stored_total(records, features=1)[1] / most * count
+    """The article's cures, each alone and together: `CAPACITY` transitions with the states, one whole update, and one
+    critic of it forward and backward."""
     longest = max(records.series("large_actions.stored", "history", scheme="pearl", part="state"))
-    at, with_history = stored_total(records, history=longest)
-    history = with_history - stored_total(records, at, features=1)[1]
-    bootstrap = stored_total(records, features=1, copies=COPIES)[1] - stored_total(records, most, features=1)[1]
-    embedded = stored_total(records, most, features=EMBEDDED)[1] / most * count
-    update = update_bytes(records, count, BATCH)
+    integers = stored_bytes(records, count, features=1)
+    history = stored_bytes(records, count, features=1, history=longest) - integers
+    bootstrap = stored_bytes(records, count, features=1, copies=COPIES) - integers
+    embedded = stored_bytes(records, count, features=EMBEDDED)
     ours = sum(record.value for record in records.where("large_actions.stored", scheme="ours"))
-    our_update = records.get("large_actions.planned_peak", way="factored", actions=count, rows=BATCH).value
-    rows = [
-        ("integer actions, LSTM history, BootstrapReplayBuffer", integers + history + bootstrap, update),
-        ("without the history", integers + bootstrap, update),
-        ("usual buffer in place of the bootstrap one", integers + history, update),
-        (f"embeddings of {EMBEDDED} numbers", embedded + history + bootstrap, update),
-        ("without history, usual buffer: all that the article advises", integers, update),
-        ("SharedActionBuffer and FactoredQ (one critic)", ours, our_update),
-    ]
-    lines = [f"| | {CAPACITY:,} transitions | one update of {BATCH} rows |", "|---|---|---|"]
-    return "\n".join(
-        lines + [f"| {name} | {format_value(a * CAPACITY, 'B')} | {format_value(b, 'B')} |" for name, a, b in rows]
+    update = format_value(update_bytes(records, count, BATCH), "B")
+    plain, factored = (
+        format_value(records.get("large_actions.planned_peak", way=way, actions=count, rows=BATCH).value, "B")
+        for way in ("plain", "factored")
     )
+    before = integers + history + bootstrap
+    rows = [
+        (f"integers, a history of {longest}, BootstrapReplayBuffer", before, update, plain),
+        ("only this changed: no history", before - history, update, plain),
+        ("only this changed: the usual buffer", before - bootstrap, update, plain),
+        (f"only this changed: embeddings of {EMBEDDED} numbers", before - integers + embedded, update, plain),
+        ("all the article advises: integers, no history, the usual buffer", integers, update, plain),
+        ("SharedActionBuffer and FactoredQ", ours, "–", factored),
+    ]
+    lines = [f"| | {CAPACITY:,} transitions | an update of {BATCH} rows | one critic of it |", "|---|---|---|---|"]
+    return "\n".join(lines + [f"| {name} | {format_value(a * CAPACITY, 'B')} | {b} | {c} |" for name, a, b, c in rows])
