@@ -164,6 +164,7 @@ def test_a_stored_transition_is_ten_thousand_times_smaller():
     assert mine <= 48 and theirs / mine >= 10_000
 
 
+@pytest.mark.filterwarnings("ignore:No target network updater")
 def test_torchrls_encodings_take_what_they_take():
     found = {each: torchrl_encoding.measure(ACTIONS, categorical=each, device="cpu") for each in (False, True)}
     assert found[False]["action"] == 8 * ACTIONS and found[True]["action"] == 8

@@ -116,6 +116,7 @@ def test_it_is_saved_and_loaded(storage, tmp_path):
         assert len(loaded) == 30
 
 
+@pytest.mark.filterwarnings("ignore:Got conflicting batch_sizes")
 def test_it_samples_as_torchrls_does():
     buffer = SharedActionBuffer(30, TABLE, batch_size=8)
     buffer.extend(transitions(30))
