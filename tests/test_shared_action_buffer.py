@@ -200,7 +200,7 @@ def test_it_may_be_saved_and_sampled_while_another_thread_writes(tmp_path):
             check(buffer.sample(), 300)
 
     with ThreadPoolExecutor(3) as threads:
-        working = [threads.submit(each) for each in (write, sample, sample)]
+        working = [threads.submit(each) for each in (write, write, sample)]
         try:
             for _ in range(60):
                 buffer.dumps(tmp_path / "buffer")
