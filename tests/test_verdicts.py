@@ -152,6 +152,12 @@ def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
     assert judge(claim_id, WITHOUT_THE_EFFECT[claim_id](records)) == without
 
 
+def test_frameworks_are_judged_where_ray_was_not_measured(records):
+    without = Records(record for record in records if record.setting.get("way") != "ray")
+    assert judge("PT5", without) == "partly"
+    assert judge("PT5", WITHOUT_THE_EFFECT["PT5"](without)) == "supported"
+
+
 def test_a_difference_beyond_rounding_refutes(records):
     assert judge("LO4", changed(records, "logp_old.difference", 0.1)) == "refuted"
 

@@ -23,6 +23,7 @@ class Settings:
     forwards: int  # passes without autograd
     repeats: int  # of what varies most: scripts, throughput, the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
+    frameworks: tuple[str, ...]  # "loky", and "ray", which takes long to start
     script_waves: tuple[int, ...]  # scripts at once, as multiples of the cores
     waves: tuple[int, ...]  # trainings whose throughput is compared, as multiples of the cores
     most: int  # processes, except where twice the cores are more
@@ -46,11 +47,12 @@ SETTINGS = {
         held_up=(64, 4),
         at_pace=(128, 10),
         throughput=(384, 5),
-        many=(64, 8),
+        many=(64, 6),
         ensemble=(256, 10),
         forwards=60,
         repeats=1,
         methods=("forkserver",),
+        frameworks=("loky",),
         script_waves=(2,),
         waves=(4,),
         most=16,
@@ -64,6 +66,7 @@ SETTINGS = {
         forwards=500,
         repeats=3,
         methods=("spawn", "forkserver"),
+        frameworks=("loky", "ray"),
         script_waves=(1, 2),
         waves=(1, 4),
         most=32,

@@ -100,9 +100,9 @@ def judge_fewer_processes(records: Records) -> Verdict:
 
 
 def judge_frameworks(records: Records) -> Verdict:
+    measured = [way for way in ("loky", "ray") if records.where("parallel_training.step", way=way)] or ["loky"]
     limited, freed = (
-        {way: slowdown(records, way=way, threads=threads)[1] for way in ("loky", "ray")}
-        for threads in ("framework", "all")
+        {way: slowdown(records, way=way, threads=threads)[1] for way in measured} for threads in ("framework", "all")
     )
     figure = ", ".join(f"{way} {limited[way]:.3g} times, with all threads {freed[way]:.3g}" for way in limited)
     if max(limited.values()) > SLOWER:
