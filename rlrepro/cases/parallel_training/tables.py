@@ -81,7 +81,7 @@ def hypothesis_table(records: Records) -> str:
         ),
         (
             "threads that spin while they wait",
-            "one thread each cures it; so does waiting setting, with as many threads as before",
+            "one thread each cures it; so does waiting asleep, with as many threads as before",
             f"{with_one:.3g}× with one thread, {unspun:.3g}× without spinning, {passive:.3g}× passive",
             max(with_one, unspun, passive) <= max(SLOWER, slower / 2),
         ),
