@@ -8,7 +8,7 @@ from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, robots, train
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
 
-SIZE = {"net": 512, "steps": 64, "epochs": 4}
+SIZE = {"net": 512, "steps": 64, "epochs": 5}  # five gradient steps: one of them alone says little
 CORES = thread_budget(1)
 pytestmark = pytest.mark.skipif(CORES < 2, reason="with one core there is one thread")
 
@@ -28,10 +28,15 @@ def pool(made, count, environment=None, **more):
 
 
 def test_threads_slow_trainings_down_and_nothing_else_does(made):
-    alone = pool(made, 1, threads=1)
     most = 2 * CORES
-    default, one = pool(made, most), pool(made, most, threads=1)
-    passive = pool(made, most, {"OMP_WAIT_POLICY": "PASSIVE"})
+    ways = {
+        "default": lambda: pool(made, most),
+        "one": lambda: pool(made, most, threads=1),
+        "passive": lambda: pool(made, most, {"OMP_WAIT_POLICY": "PASSIVE"}),
+        "alone": lambda: pool(made, 1, threads=1),
+    }
+    rounds = [{name: way() for name, way in ways.items()} for _ in range(3)]
+    default, one, passive, alone = (launch.typical([each[name] for each in rounds]) for name in ways)
     assert default["threads"] == passive["threads"] == CORES and one["threads"] == 1
     assert default["step"] > 3 * max(one["step"], passive["step"])
     assert default["step_cpu"] > 3 * alone["step_cpu"]  # it is not a lock that they wait for
