@@ -25,6 +25,7 @@ class Claim:
     id: str
     sentence: str
     chapter: str  # the notebook that measures it
+    section: str  # the heading there under which it does
     judge: Callable[[Records], Verdict]
 
     def verdict(self, records: Records) -> Verdict:

@@ -1,7 +1,8 @@
 """Widgets for a notebook: pictures that follow sliders, with a kernel and, on a static page, without one."""
 
+from base64 import b64encode
 from collections.abc import Iterable
-from io import BytesIO
+from html import escape
 
 import ipywidgets as widgets
 
@@ -58,7 +59,7 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
         except Exception as error:  # a widget would swallow it
             figure, axes = figures.new_figure(f"{type(error).__name__}: {error}", height=1)
             axes.set_axis_off()
-        picture.value = png(figure)
+        picture.value = figure.png()
 
     for control in controls.values():
         control.style.description_width, control.continuous_update = "9em", False
@@ -67,20 +68,17 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
     return widgets.VBox([*controls.values(), picture])
 
 
-def slide(pictures: dict[str, object], name: str) -> widgets.Widget:
+def slide(pictures: dict[str, figures.Figure], name: str) -> widgets.Widget:
     """A slider that moves between pictures made beforehand, also on a page that has no kernel: `name` is what it sets,
     `pictures` maps each of its settings to a figure."""
-    images = [widgets.Image(value=png(figure), format="png") for figure in pictures.values()]
-    labels = [widgets.HTML(f"<b>{name} {setting}</b>") for setting in pictures]
-    stack = widgets.Stack([widgets.VBox(pair) for pair in zip(labels, images, strict=True)], selected_index=0)
-    slider = widgets.IntSlider(0, 0, len(images) - 1, description=name, readout=False)
+    stack = widgets.Stack([_shown(figure, name, setting) for setting, figure in pictures.items()], selected_index=0)
+    slider = widgets.IntSlider(0, 0, len(pictures) - 1, description=name, readout=False)
     slider.style.description_width = "9em"
     widgets.jslink((slider, "value"), (stack, "selected_index"))
     return widgets.VBox([slider, stack])
 
 
-def png(figure) -> bytes:
-    """A figure of the house style as a PNG."""
-    buffer = BytesIO()
-    figure.save(buffer)
-    return buffer.getvalue()
+def _shown(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
+    """The picture with its setting above it and its words beside it, which widgets.Image has no place for."""
+    data, alt = b64encode(figure.png()).decode(), escape(figure.alt())
+    return widgets.HTML(f'<b>{escape(f"{name} {setting}")}</b><br><img alt="{alt}" src="data:image/png;base64,{data}">')

@@ -35,14 +35,35 @@ STYLE = {
 class Figure(mpl_figure.Figure):
     """A figure in the house style that a notebook shows by itself, with no state in pyplot."""
 
+    described = ""
+
     def save(self, target: Path | BytesIO, kind: str = "png") -> None:
         with mpl.rc_context(STYLE):
             self.savefig(target, format=kind)
 
-    def _repr_png_(self) -> bytes:
+    def png(self) -> bytes:
         buffer = BytesIO()
         self.save(buffer)
         return buffer.getvalue()
+
+    def alt(self) -> str:
+        """What is drawn, in words, for somebody who does not see it: `described` where it was given, else the title,
+        what is along the axes, and the names that stand in the picture."""
+        if self.described:
+            return self.described
+        titles = [self.get_suptitle(), *(axes.get_title(side) for axes in self.axes for side in ("left", "center"))]
+        along = [f"{axes.get_xlabel()} against {axes.get_ylabel()}" for axes in self.axes if axes.get_ylabel()]
+        along += [f"{axes.get_xlabel()}" for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
+        named = [text.get_text() for axes in self.axes for text in (*axes.texts, *_legend(axes))]
+        parts = [*titles, "; ".join(dict.fromkeys(along)), ", ".join(dict.fromkeys(filter(str.strip, named)))]
+        return ". ".join(" ".join(part.split()) for part in parts if part.strip())
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
+        return self.png(), {"alt": self.alt()}
+
+
+def _legend(axes) -> list:
+    return axes.get_legend().get_texts() if axes.get_legend() else []
 
 
 def new_figure(title: str, *, width: float = 7.2, height: float = 4.2, rows: int = 1, columns: int = 1):

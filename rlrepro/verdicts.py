@@ -10,11 +10,12 @@ COLORS = {"supported": "green", "refuted": "red", "partly": "yellow", "not testa
 
 
 def all_claims() -> list[Claim]:
-    """The claims of every case there is; a new case's module is found by being in `rlrepro.cases`."""
+    """The claims of every case there is, by chapter; a new case's module is found by being in `rlrepro.cases`."""
     import rlrepro.cases
 
     modules = (importlib.import_module(m.name) for m in pkgutil.iter_modules(rlrepro.cases.__path__, "rlrepro.cases."))
-    return [claim for module in modules for claim in getattr(module, "CLAIMS", ())]
+    found = [claim for module in modules for claim in getattr(module, "CLAIMS", ())]
+    return sorted(found, key=lambda claim: claim.chapter)
 
 
 def verdict_rows(records: Records, claims: list[Claim] | None = None) -> list[dict[str, str]]:

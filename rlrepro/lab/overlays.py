@@ -30,11 +30,15 @@ class ReleaseUnavailable(RuntimeError):
     """A release is not installed and could not be."""
 
 
+def cache_folder() -> Path:
+    """Where what was fetched is kept: the user's cache folder, or RLREPRO_CACHE."""
+    return Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro")).expanduser()
+
+
 def overlay_folder(requirement: str) -> Path:
     """Where the overlay of "name==version" lies, or would lie, for this Python."""
-    root = Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro")).expanduser()
     python = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
-    return root / "overlays" / python / requirement.replace("==", "-")
+    return cache_folder() / "overlays" / python / requirement.replace("==", "-")
 
 
 def parse_release(requirement: str) -> tuple[str, str]:

@@ -160,12 +160,42 @@ def judge_leak(records: Records) -> Verdict:
 
 
 CLAIMS = [
-    Claim("LA1", "One-hot storage of tens of thousands of actions exhausts memory", CHAPTER, judge_one_hot),
-    Claim("LA2", "An integer takes 4 bytes, one-hot thousands of times more", CHAPTER, judge_integer_bytes),
-    Claim("LA3", "Integer coding solves the memory problem", CHAPTER, judge_integer_coding),
-    Claim("LA4", "The history module's memory grows with its length and makes it worse", CHAPTER, judge_history),
-    Claim("LA5", "BootstrapReplayBuffer keeps several copies of the data", CHAPTER, judge_bootstrap),
-    Claim("LA6", "Storing on the CPU and moving only batches to the GPU solves it", CHAPTER, judge_cpu_storage),
-    Claim("LA7", "Action embeddings compress further", CHAPTER, judge_embeddings),
-    Claim("LA8", "Memory grows steadily until it is exhausted", CHAPTER, judge_leak),
+    Claim(
+        "LA1",
+        "One-hot storage of tens of thousands of actions exhausts memory",
+        CHAPTER,
+        "The article's cures, one at a time",
+        judge_one_hot,
+    ),
+    Claim(
+        "LA2",
+        "An integer takes 4 bytes, one-hot thousands of times more",
+        CHAPTER,
+        "The article's cures, one at a time",
+        judge_integer_bytes,
+    ),
+    Claim("LA3", "Integer coding solves the memory problem", CHAPTER, "What is computed", judge_integer_coding),
+    Claim(
+        "LA4",
+        "The history module's memory grows with its length and makes it worse",
+        CHAPTER,
+        "The article's cures, one at a time",
+        judge_history,
+    ),
+    Claim(
+        "LA5",
+        "BootstrapReplayBuffer keeps several copies of the data",
+        CHAPTER,
+        "The article's cures, one at a time",
+        judge_bootstrap,
+    ),
+    Claim(
+        "LA6",
+        "Storing on the CPU and moving only batches to the GPU solves it",
+        CHAPTER,
+        "What is computed",
+        judge_cpu_storage,
+    ),
+    Claim("LA7", "Action embeddings compress further", CHAPTER, "The article's cures, one at a time", judge_embeddings),
+    Claim("LA8", "Memory grows steadily until it is exhausted", CHAPTER, "Why it looks like a leak", judge_leak),
 ]

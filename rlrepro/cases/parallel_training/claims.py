@@ -135,16 +135,33 @@ def judge_framework_needed(records: Records) -> Verdict:
 
 
 CLAIMS = [
-    Claim("PT1", "The gradient step slows down as processes are added", CHAPTER, judge_slower_steps),
-    Claim("PT2", "That is because autograd has a lock that all processes share", CHAPTER, judge_lock),
-    Claim("PT3", "Independent processes, started by a script, avoid it", CHAPTER, judge_scripts),
-    Claim("PT4", "No more processes than cores avoids it", CHAPTER, judge_fewer_processes),
-    Claim("PT5", "Ray or another framework avoids it", CHAPTER, judge_frameworks),
-    Claim("PT6", "With the cure throughput is nearly linear in processes, up to the cores", CHAPTER, judge_linear),
+    Claim(
+        "PT1", "The gradient step slows down as processes are added", CHAPTER, "See it slow down", judge_slower_steps
+    ),
+    Claim(
+        "PT2", "That is because autograd has a lock that all processes share", CHAPTER, "Why: five suspects", judge_lock
+    ),
+    Claim("PT3", "Independent processes, started by a script, avoid it", CHAPTER, "Why: five suspects", judge_scripts),
+    Claim("PT4", "No more processes than cores avoids it", CHAPTER, "See it slow down", judge_fewer_processes),
+    Claim(
+        "PT5",
+        "Ray or another framework avoids it",
+        CHAPTER,
+        "The cures of the article, and why some of them work",
+        judge_frameworks,
+    ),
+    Claim(
+        "PT6",
+        "With the cure throughput is nearly linear in processes, up to the cores",
+        CHAPTER,
+        "Our cure: a budget, and a launcher that keeps to it",
+        judge_linear,
+    ),
     Claim(
         "PT7",
         "From 10 trainings on a distributed framework is needed, and a specialised one over 100",
         CHAPTER,
+        "Our cure: a budget, and a launcher that keeps to it",
         judge_framework_needed,
     ),
 ]

@@ -115,17 +115,38 @@ def judge_eight_rows(records: Records) -> Verdict:
 
 
 CLAIMS = tuple(
-    Claim(name, sentence, CHAPTER, judge)
-    for name, sentence, judge in (
+    Claim(name, sentence, CHAPTER, section, judge)
+    for name, sentence, section, judge in (
         (
             "TB1",
             "`max_batchsize` bounds the forward passes of return computation, not the gradient step",
+            "Count the forwards",
             judge_max_batchsize,
         ),
-        ("TB2", "the trainer's `batch_size` bounds the backward minibatch, and only that", judge_batch_size),
-        ("TB3", f"on {BUGGY} no value of either avoids the overflow for a large network", judge_no_way_out),
-        ("TB4", "one has to install from the repository, since the published package has the bug", judge_published),
-        ("TB5", "the chunks are of the size asked for", judge_chunks),
-        ("TB6", "with 8 GB and a visual network, about 8 rows is what backpropagation can take", judge_eight_rows),
+        (
+            "TB2",
+            "the trainer's `batch_size` bounds the backward minibatch, and only that",
+            "Count the forwards",
+            judge_batch_size,
+        ),
+        (
+            "TB3",
+            f"on {BUGGY} no value of either avoids the overflow for a large network",
+            "No way out",
+            judge_no_way_out,
+        ),
+        (
+            "TB4",
+            "one has to install from the repository, since the published package has the bug",
+            "No way out",
+            judge_published,
+        ),
+        ("TB5", "the chunks are of the size asked for", "Sizes that are not sizes", judge_chunks),
+        (
+            "TB6",
+            "with 8 GB and a visual network, about 8 rows is what backpropagation can take",
+            "Which network takes eight rows?",
+            judge_eight_rows,
+        ),
     )
 )

@@ -1,0 +1,171 @@
+"""Runs on several machines: what each says of a claim, whether they agree, and how the machines differ."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.patches import Rectangle
+
+from rlrepro import figures
+from rlrepro.claims import Claim, Verdict
+from rlrepro.lab.records import Records, read_records
+from rlrepro.lab.units import format_value
+from rlrepro.verdicts import all_claims
+
+UNTESTED = "not testable here"
+SHOWN = {  # an outcome's colour and the mark that tells it without colours
+    "supported": (figures.OURS, "✓"),
+    "refuted": (figures.BUGGY, "✗"),
+    "partly": (figures.UPSTREAM, "~"),
+    UNTESTED: ("#BBBBBB", "?"),
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of one run on one machine and device."""
+
+    label: str
+    records: Records
+
+    def __post_init__(self):
+        if not self.records:
+            raise ValueError(f"{self.label} has no records; `rlrepro reproduce` makes them")
+
+    @property
+    def traits(self) -> dict[str, str]:
+        """What may make its measurements differ from another's."""
+        last = self.records[-1]
+        machine = last.machine
+        return {
+            "processor": machine.cpu,
+            "cores": str(machine.cores),
+            "memory": format_value(machine.memory_bytes, "B"),
+            "GPU": machine.gpu or "none",
+            "device": last.device,
+            "profile": ", ".join(sorted({record.profile for record in self.records})),
+            "torch": machine.versions["torch"],
+            "Python": machine.python,
+            "system": machine.system,
+            "measured": f"{last.taken_at:%Y-%m-%d}",
+        }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what each run says of it, by the run's label."""
+
+    claim: Claim
+    verdicts: dict[str, Verdict]
+
+    @property
+    def tested(self) -> dict[str, Verdict]:
+        return {label: verdict for label, verdict in self.verdicts.items() if verdict.outcome != UNTESTED}
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all runs that could test the claim came to the same verdict."""
+        return len({verdict.outcome for verdict in self.tested.values()}) <= 1
+
+
+def gather(run: str | Path, results: str | Path) -> list[Evidence]:
+    """The run's evidence first, then that of each folder of `results`, one for each machine and device found there."""
+    found = [("this run", read_records(run))]
+    found += [(folder.name, read_records(folder)) for folder in sorted(Path(results).glob("*/"))]
+    evidence = []
+    for label, records in found:
+        places = {}
+        for record in records:
+            places.setdefault((record.machine.name, record.device), Records()).append(record)
+        for (machine, device), there in sorted(places.items()):
+            name = label if len(places) == 1 else f"{label}, {machine}, {device}"
+            evidence.append(Evidence(name, there))
+    return evidence
+
+
+def judge_all(evidence: list[Evidence], claims: list[Claim] | None = None) -> list[Judged]:
+    """Each claim, judged by each run's records on their own."""
+    claims = all_claims() if claims is None else claims
+    return [Judged(claim, {each.label: claim.verdict(each.records) for each in evidence}) for claim in claims]
+
+
+def how_they_differ(evidence: list[Evidence], labels) -> str:
+    """The traits in which these runs differ, as one line: what may be why they do not agree."""
+    chosen = [each.traits for each in evidence if each.label in set(labels)]
+    told = [
+        f"{trait} {' / '.join(dict.fromkeys(each[trait] for each in chosen))}"
+        for trait in chosen[0]
+        if len({each[trait] for each in chosen}) > 1 and trait != "measured"
+    ]
+    return "; ".join(told) or "nothing but chance: the machine, the profile and the versions are the same"
+
+
+def evidence_markdown(evidence: list[Evidence]) -> str:
+    """A table of the machines: a column for each run."""
+    rows = [f"| | {' | '.join(each.label for each in evidence)} |", "|---" * (len(evidence) + 1) + "|"]
+    traits = [each.traits for each in evidence]
+    rows += [f"| {trait} | {' | '.join(each[trait] for each in traits)} |" for trait in traits[0]]
+    return "\n".join(rows)
+
+
+def judged_markdown(judged: list[Judged]) -> str:
+    """The claims as a table: verdict, figure and reason of the first run that could tell, what others say, and a link
+    to the cell that measured it."""
+    lines = ["| | claim | verdict | figure | why | other machines |", "|---|---|---|---|---|---|"]
+    for each in judged:
+        label, verdict = next(iter((each.tested or each.verdicts).items()))
+        first = next(iter(each.verdicts))
+        others = {name: other.outcome for name, other in each.tested.items() if name != label}
+        where = "" if label == first else f" (by {label})"
+        link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
+        said = "agree" if others and each.agreed else ", ".join(f"{name}: {said}" for name, said in others.items())
+        cells = (link, each.claim.sentence, f"**{verdict.outcome}**{where}", verdict.figure, verdict.why, said or "–")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def disagreement_markdown(judged: list[Judged], evidence: list[Evidence]) -> str:
+    """One line a claim on which runs disagree, with what may be why; or that there is none."""
+    lines = []
+    for each in judged:
+        if not each.agreed:
+            said = "; ".join(f"{label}: {verdict.outcome} ({verdict.figure})" for label, verdict in each.tested.items())
+            lines.append(
+                f"- **{each.claim.id}**, {each.claim.sentence}. {said}. "
+                f"The runs differ in: {how_they_differ(evidence, each.tested)}."
+            )
+    both = sum(len(each.tested) > 1 for each in judged)
+    if len(evidence) < 2:
+        return "There is one run only: nothing to compare it with."
+    told = f"Of {len(judged)} claims, {both} were tested by more than one run; {both - len(lines)} of them agree."
+    return "\n".join([told, "", *lines])
+
+
+def plot_verdicts(judged: list[Judged], label: str):
+    """A tile for each claim, in the colour of what this run says of it; a ring where another run disagrees."""
+    chapters = list(dict.fromkeys(each.claim.chapter for each in judged))
+    counted = Counter(each.verdicts[label].outcome for each in judged)
+    told = ", ".join(f"{counted[outcome]} {outcome}" for outcome in SHOWN if counted[outcome])
+    figure, axes = figures.new_figure(f"{len(judged)} claims: {told}", height=0.7 * len(chapters) + 1)
+    for row, chapter in enumerate(chapters):
+        for column, each in enumerate(one for one in judged if one.claim.chapter == chapter):
+            color, mark = SHOWN[each.verdicts[label].outcome]
+            edge = {"edgecolor": "black", "linewidth": 2.5} if not each.agreed else {}
+            axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color, **edge))
+            text = {"ha": "center", "va": "center", "color": "white"}
+            axes.text(column + 0.46, row + 0.31, mark, fontsize=14, fontweight="bold", **text)
+            axes.text(column + 0.46, row + 0.67, each.claim.id, fontsize=8.5, **text)
+    axes.set_yticks([row + 0.43 for row in range(len(chapters))], [name[3:].replace("_", " ") for name in chapters])
+    axes.tick_params(length=0)
+    axes.set_xticks([])
+    axes.set_xlim(0, max(Counter(each.claim.chapter for each in judged).values()))
+    axes.set_ylim(len(chapters), 0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel(
+        "✓ supported   ✗ refuted   ~ partly   ? not testable here   black edge: machines disagree", fontsize=9
+    )
+    figure.described = f"One tile for each claim, a row for each chapter. {told.capitalize()}. " + "; ".join(
+        f"{each.claim.id} {each.verdicts[label].outcome}" for each in judged
+    )
+    return figure

@@ -1,0 +1,36 @@
+"""The reveal after a guess: what was guessed, what was measured, and by how much they differ."""
+
+from IPython.display import Markdown
+
+from rlrepro.lab.units import format_value
+
+
+def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
+    """The measured value beside the guess.
+
+    guess     None where the reader made none; a number, or a word; or a dict of them
+    measured  the same kind of thing
+    unit      of numbers, as in a record ("B", "rows", "ratio"); words have none
+    what      what was measured, in a few words
+    """
+    if isinstance(measured, dict):
+        guess = guess or {}
+        return Markdown("\n".join(f"- {_line(guess.get(name), value, unit, name)}" for name, value in measured.items()))
+    return Markdown(_line(guess, measured, unit, what))
+
+
+def _line(guess, measured, unit, what) -> str:
+    told = f"{what + ': ' if what else ''}**measured {_shown(measured, unit)}**"
+    if guess is None:
+        return f"{told}. (No guess was entered above.)"
+    if isinstance(measured, str):
+        return f"{told}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
+    if not isinstance(guess, int | float) or guess <= 0:
+        return f"{told}; your guess, {guess!r}, is no positive number."
+    factor = max(guess, measured) / min(guess, measured) if measured > 0 else float("inf")
+    way = "exactly that" if guess == measured else f"{factor:.3g} times too {'much' if guess > measured else 'little'}"
+    return f"{told}; you guessed {_shown(guess, unit)}: {way}."
+
+
+def _shown(value, unit) -> str:
+    return format_value(value, unit) if unit else str(value)

@@ -1,0 +1,91 @@
+"""Put the source of the book together: prose from `book/`, executed notebooks of a run, what records add to both."""
+
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+from rlrepro.site import front, machines
+from rlrepro.site.scripts import scripts
+
+BOOK = Path(__file__).parents[2] / "book"
+HIDDEN = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
+KEPT_OUT = shutil.ignore_patterns("_build", "__pycache__")
+
+
+class NothingToShow(LookupError):
+    """A notebook of the table of contents was not run."""
+
+
+def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> None:
+    """Write the book's source to the folder `target`, which is made anew.
+
+    `run` holds executed notebooks and their records, `results` a folder of records for each reference machine;
+    `repository` is the project's address, which the Colab and Binder buttons lead to; none, and there are none.
+    Raises NothingToShow where the table of contents has a notebook that the run has not.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(BOOK, target, ignore=KEPT_OUT)
+    _fill_in(target, front.numbers(run, results, target / "figures"))
+    _configure(target / "_config.yml", repository)
+    wanted = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
+    missing = [name for name in wanted if not (run / f"{Path(name).name}.ipynb").exists()]
+    if missing:
+        raise NothingToShow(f"{run} has no executed {', '.join(map(str, missing))}; `rlrepro reproduce` makes them")
+    (target / "notebooks").mkdir()
+    for name in wanted:
+        notebook = nbformat.read(run / f"{Path(name).name}.ipynb", as_version=4)
+        _make_page(notebook)
+        notebook.cells += machines.tabs(Path(name).name, results, target / "figures")
+        nbformat.write(notebook, target / f"{name}.ipynb")
+    extra = target / "extra" / "scripts"
+    extra.mkdir(parents=True)
+    for name, path in scripts().items():
+        shutil.copy(path, extra / f"{name}.js")
+
+
+def _fill_in(target: Path, numbers: dict) -> None:
+    """The prose with the numbers that it asks for as {{ name }}."""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    for path in target.rglob("*.md"):
+        path.write_text(environment.from_string(path.read_text()).render(numbers))
+
+
+def _configure(path: Path, repository: str) -> None:
+    config = yaml.safe_load(path.read_text())
+    if repository:
+        config["repository"]["url"] = repository
+    else:
+        config["html"] |= {"use_repository_button": False, "use_issues_button": False}
+        del config["repository"], config["launch_buttons"]
+    path.write_text(yaml.safe_dump(config))
+
+
+def _make_page(notebook) -> None:
+    """Cells as a page shows them: machinery folded away, links that the site knows, words beside each picture."""
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.from_dict({"tags": [HIDDEN.get(tag, tag) for tag in tags]})
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"\]\((\w+\.ipynb)?#([^)\s]+)\)", _link, cell.source)
+        for output in cell.get("outputs", ()):
+            if output.get("metadata", {}).get("image/png"):
+                cell.metadata["mystnb"] = {"image": {"alt": output.metadata["image/png"]["alt"]}}
+            if "text/markdown" in output.get("data", {}):
+                output.data["text/markdown"] = re.sub(
+                    r"\]\((\w+\.ipynb)?#([^)\s]+)\)", _link, output.data["text/markdown"]
+                )
+
+
+def _link(found: re.Match) -> str:
+    """A link to a heading as the site spells it: Jupyter keeps the heading, the site makes a slug of it."""
+    return f"]({found[1] or ''}#{slug(found[2])})"
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor on the site, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.replace("-", " ").lower()).strip().replace(" ", "-")
