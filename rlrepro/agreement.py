@@ -28,10 +28,6 @@ class Evidence:
     label: str
     records: Records
 
-    def __post_init__(self):
-        if not self.records:
-            raise ValueError(f"{self.label} has no records; `rlrepro reproduce` makes them")
-
     @property
     def traits(self) -> dict[str, str]:
         """What may make its measurements differ from another's."""
@@ -69,8 +65,9 @@ class Judged:
 
 
 def gather(run: str | Path, results: str | Path) -> list[Evidence]:
-    """The run's evidence first, then that of each folder of `results`, one for each machine and device found there."""
-    found = [("this run", read_records(run))]
+    """The run's evidence first, where it has records, then that of each folder of `results`, one for each machine and
+    device found there. Raises FileNotFoundError where there are no records at all."""
+    found = [("this run", read_records(run))] if Path(run).exists() else []
     found += [(folder.name, read_records(folder)) for folder in sorted(Path(results).glob("*/"))]
     evidence = []
     for label, records in found:
@@ -80,6 +77,8 @@ def gather(run: str | Path, results: str | Path) -> list[Evidence]:
         for (machine, device), there in sorted(places.items()):
             name = label if len(places) == 1 else f"{label}, {machine}, {device}"
             evidence.append(Evidence(name, there))
+    if not evidence:
+        raise FileNotFoundError(f"no records in {run} or {results}; `rlrepro reproduce` makes them")
     return evidence
 
 

@@ -29,7 +29,7 @@ def reproduce(only, profile, device, out, parameters, notebooks):
     from rlrepro.lab import NoGPUError, resolve_device
 
     given = {"profile": profile, **{name: _literal(value) for name, value in parameters}}
-    if own := {name for name, _ in parameters} & {"profile", "device", "out"}:
+    if own := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
         raise click.UsageError(f"{', '.join(sorted(own))}: use the option of that name in the place of -p")
     try:
         given["device"] = str(resolve_device(device))

@@ -132,8 +132,8 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
 
 
 def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int = 3) -> tuple[list, int]:
-    """Cores given to threads by turns of `turn` steps. An operation is `cores` steps of work, split over the threads of a
-    process; who is done with its part spins until all are. Returns (core, step, process, works), and how many
+    """Cores given to threads by turns of `turn` steps. An operation is `cores` steps of work, split over the threads of
+    a process; who is done with its part spins until all are. Returns (core, step, process, works), and how many
     operations were finished."""
     part = cores // threads
     left = {(process, thread): part for process in range(processes) for thread in range(threads)}
@@ -192,7 +192,7 @@ def actions_block():
     axes.set_ylim(-1.0, 5.5)
     figure.described = (
         "Left: a block of B states by A actions by S + d features, of which all but the last d are the state, repeated "
-        "for every action. Right: the same without repetition, B × S numbers of states and A × d of actions, the actions "
+        "for every action. Right: the same without repetition, B × S numbers of states and A × d of actions, which are "
         "taken some at a time."
     )
     return figure

@@ -90,14 +90,14 @@ def _run(notebook: Path, out: Path, given) -> Run:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     target = partial / notebook.name
-    own = parameters_of(notebook)
+    own, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
     start = time.monotonic()
     error = None
     try:
         papermill.execute_notebook(
             notebook,
             target,
-            parameters={name: value for name, value in {**given, "out": str(partial)}.items() if name in own},
+            parameters={name: value for name, value in {**given, **folders}.items() if name in own},
             kernel_name="python3",
             cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},

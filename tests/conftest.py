@@ -29,6 +29,19 @@ def run_cli(tmp_path):
     return call
 
 
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    """One smoke run of all notebooks on the CPU; the folder it wrote to."""
+    import subprocess
+    import sys
+
+    out = tmp_path_factory.mktemp("run")
+    command = [sys.executable, "-m", "rlrepro", "reproduce", "--device", "cpu", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out
+
+
 @contextmanager
 def open_releases(*versions):
     """tianshou's releases by version, whose processes end with the context."""

@@ -21,19 +21,6 @@ def test_has_one_parameters_cell_of_at_most_eight_and_no_outputs(path):
     assert all(parameters.values())  # each says what it means
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """One smoke run of all notebooks on the CPU; the folder it wrote to."""
-    import subprocess
-    import sys
-
-    out = tmp_path_factory.mktemp("run")
-    command = [sys.executable, "-m", "rlrepro", "reproduce", "--device", "cpu", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return out
-
-
 def test_all_run(run):
     assert {path.name for path in run.glob("*.ipynb")} == {path.name for path in NOTEBOOKS}
     assert {path.stem for path in run.glob("*.jsonl")} == {path.stem for path in NOTEBOOKS}

@@ -24,7 +24,7 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS, repository
         source = Path(folder) / "book"
         stage(run, source, results=results, repository=repository)
         options = ["--path-output", str(target), "--all", "--warningiserror", "--keep-going", "--quiet"]
-        command = [sys.executable, "-m", "jupyter_book", "build", str(source), *options]
+        command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(source), *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             told = [line for line in done.stderr.splitlines() if re.search("warning|error", line, re.IGNORECASE)]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rlrepro.agreement import Judged, gather, judge_all, plot_verdicts
+from rlrepro.site.api import api
 
 
 def numbers(run: Path, results: Path, figures: Path) -> dict:
@@ -22,6 +23,7 @@ def numbers(run: Path, results: Path, figures: Path) -> dict:
             **mine.traits
         ),
         "picture_alt": picture.alt(),
+        "api": api,
     }
 
 
@@ -31,4 +33,4 @@ def _sentence(judged: Judged) -> str:
     by = "" if label == next(iter(judged.verdicts)) else f" (by the records of {label})"
     claim = judged.claim
     link = f"notebooks/{claim.chapter}.ipynb#{claim.section.replace(' ', '-')}"
-    return f"“{claim.sentence}”: [**{verdict.outcome}**]({link}){by}. {verdict.figure}; {verdict.why}."
+    return f"“{claim.sentence}”: [**{verdict.outcome}**]({link}){by}: {verdict.figure}; {verdict.why}."

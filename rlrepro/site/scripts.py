@@ -9,6 +9,8 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+from filelock import FileLock
+
 from rlrepro.lab.overlays import cache_folder
 
 PINS = Path(__file__).with_name("scripts.toml")
@@ -18,30 +20,35 @@ class ScriptUnavailable(RuntimeError):
     """A script is not in the cache and could not be fetched."""
 
 
-def scripts() -> dict[str, Path]:
-    """The file of each script, by name; fetched through npm into the cache folder where it is not there yet.
+def scripts() -> list[Path]:
+    """The files that pages need; fetched through npm into the cache folder where they are not there yet.
 
-    Raises ScriptUnavailable, with what to do, where that fails or the package is not the pinned one.
+    Raises ScriptUnavailable, with what to do, where that fails or a package is not the pinned one.
     """
     with PINS.open("rb") as file:
-        return {name: _script(name, **pin) for name, pin in tomllib.load(file).items()}
+        return [path for pin in tomllib.load(file).values() for path in _unpacked(**pin)]
 
 
-def _script(name: str, package: str, version: str, sha512: str, file: str) -> Path:
-    kept = cache_folder() / "scripts" / f"{name}-{version}.js"
-    if kept.exists():
-        return kept
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-        archive = _pack(f"{package}@{version}", Path(folder))
-        if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != sha512:
-            raise ScriptUnavailable(
-                f"npm sent {package} {version} with another hash than {PINS.name} has; do not use it"
-            )
-        with tarfile.open(archive) as packed, (Path(folder) / kept.name).open("wb") as target:
-            shutil.copyfileobj(packed.extractfile(file), target)
-        (Path(folder) / kept.name).replace(kept)
-    return kept
+def _unpacked(package: str, version: str, sha512: str, files: dict[str, str]) -> list[Path]:
+    folder = cache_folder() / "scripts" / f"{package.replace('/', '-')}-{version}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as partial, FileLock(f"{folder}.lock"):
+            if not folder.is_dir():  # another process was not faster
+                _unpack(f"{package}@{version}", sha512, files, Path(partial) / "files")
+                (Path(partial) / "files").rename(folder)
+    return [folder / name for name in files]
+
+
+def _unpack(requirement: str, sha512: str, files: dict[str, str], target: Path) -> None:
+    target.mkdir()
+    archive = _pack(requirement, target.parent)
+    if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != sha512:
+        raise ScriptUnavailable(f"npm sent {requirement} with another hash than {PINS.name} has; do not use it")
+    with tarfile.open(archive) as packed:
+        for name, member in files.items():
+            with (target / name).open("wb") as file:
+                shutil.copyfileobj(packed.extractfile(member), file)
 
 
 def _pack(requirement: str, folder: Path) -> Path:

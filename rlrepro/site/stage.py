@@ -29,6 +29,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     """
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(BOOK, target, ignore=KEPT_OUT)
+    shutil.copy(BOOK.parent / "CITATION.cff", target)
     _fill_in(target, front.numbers(run, results, target / "figures"))
     _configure(target / "_config.yml", repository)
     wanted = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
@@ -43,15 +44,15 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
         nbformat.write(notebook, target / f"{name}.ipynb")
     extra = target / "extra" / "scripts"
     extra.mkdir(parents=True)
-    for name, path in scripts().items():
-        shutil.copy(path, extra / f"{name}.js")
+    for path in scripts():
+        shutil.copy(path, extra)
 
 
 def _fill_in(target: Path, numbers: dict) -> None:
     """The prose with the numbers that it asks for as {{ name }}."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     for path in target.rglob("*.md"):
-        path.write_text(environment.from_string(path.read_text()).render(numbers))
+        path.write_text(_relink(environment.from_string(path.read_text()).render(numbers)))
 
 
 def _configure(path: Path, repository: str) -> None:
@@ -71,19 +72,17 @@ def _make_page(notebook) -> None:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": [HIDDEN.get(tag, tag) for tag in tags]})
         if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\]\((\w+\.ipynb)?#([^)\s]+)\)", _link, cell.source)
+            cell.source = _relink(cell.source)
         for output in cell.get("outputs", ()):
             if output.get("metadata", {}).get("image/png"):
                 cell.metadata["mystnb"] = {"image": {"alt": output.metadata["image/png"]["alt"]}}
             if "text/markdown" in output.get("data", {}):
-                output.data["text/markdown"] = re.sub(
-                    r"\]\((\w+\.ipynb)?#([^)\s]+)\)", _link, output.data["text/markdown"]
-                )
+                output.data["text/markdown"] = _relink(output.data["text/markdown"])
 
 
-def _link(found: re.Match) -> str:
-    """A link to a heading as the site spells it: Jupyter keeps the heading, the site makes a slug of it."""
-    return f"]({found[1] or ''}#{slug(found[2])})"
+def _relink(text: str) -> str:
+    """Links to headings as the site spells them: Jupyter keeps the heading, the site makes a slug of it."""
+    return re.sub(r"\]\(([\w/]+\.ipynb)?#([^)\s]+)\)", lambda found: f"]({found[1] or ''}#{slug(found[2])})", text)
 
 
 def slug(heading: str) -> str:
