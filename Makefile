@@ -7,11 +7,12 @@ PROFILE ?= smoke
 DEVICE  ?= auto
 ONLY    ?=
 LAB_ARGS ?=
+RUN     ?= runs/latest
 VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test lint lab picture lock clean
+.PHONY: help reproduce full test lint lab book serve picture lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +31,13 @@ reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=smok
 
 full: $(READY)  ## the same at the articles' own scale
 	$(MAKE) reproduce PROFILE=full
+
+book: $(READY)  ## build the site from the last run; notebooks that were not run are run first   [RUN=runs/latest]
+	$(BIN)/rlrepro book --run $(RUN)
+
+serve: $(READY)  ## show the site on this machine, at the address that is printed
+	@test -f book/_build/html/index.html || { echo "There is no site yet: make book"; exit 1; }
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
 test: lint  ## every test; each notebook is run
 	$(BIN)/python -m pytest
@@ -56,4 +64,4 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 
 clean:  ## remove the environment, runs and caches
-	rm -rf $(VENV) build runs .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build runs book/_build .pytest_cache .ruff_cache .hypothesis

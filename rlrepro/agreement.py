@@ -110,7 +110,7 @@ def evidence_markdown(evidence: list[Evidence]) -> str:
 def judged_markdown(judged: list[Judged]) -> str:
     """The claims as a table: verdict, figure and reason of the first run that could tell, what others say, and a link
     to the cell that measured it."""
-    lines = ["| | claim | verdict | figure | why | other machines |", "|---|---|---|---|---|---|"]
+    lines = ["| | claim | verdict | figure, and why | other machines |", "|---|---|---|---|---|"]
     for each in judged:
         label, verdict = next(iter((each.tested or each.verdicts).items()))
         first = next(iter(each.verdicts))
@@ -118,7 +118,8 @@ def judged_markdown(judged: list[Judged]) -> str:
         where = "" if label == first else f" (by {label})"
         link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
         said = "agree" if others and each.agreed else ", ".join(f"{name}: {said}" for name, said in others.items())
-        cells = (link, each.claim.sentence, f"**{verdict.outcome}**{where}", verdict.figure, verdict.why, said or "–")
+        told = f"{verdict.figure}; *{verdict.why}*"
+        cells = (link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–")
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The command line: rlrepro reproduce | verdicts | fit | fetch."""
+"""The command line: rlrepro reproduce | verdicts | book | fit | fetch."""
 
 import json
 import sys
@@ -58,6 +58,26 @@ def reproduce(only, profile, device, out, parameters, notebooks):
 def verdicts(folder, as_json):
     """Print the verdicts of the records in FOLDER (runs/latest by default)."""
     _print_verdicts(folder, as_json)
+
+
+@main.command()
+@click.option("--run", type=click.Path(path_type=Path), default=LATEST, show_default=True, help="Executed notebooks.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("book"), show_default=True, help="Where it goes.")
+def book(run, out):
+    """Build the site of a run: OUT/_build/html. Notebooks that the run lacks, or that changed since, are run first."""
+    from rlrepro import reproduce as runner
+    from rlrepro.site.build import BookFailed, build
+    from rlrepro.site.scripts import ScriptUnavailable
+
+    try:
+        old = runner.outdated(run)
+        for done in runner.run_notebooks(old, run, {"profile": "smoke", "device": "auto"}) if old else ():
+            click.echo(f"{done.name} {'failed at ' + done.error if done.error else 'ran'}: {done.path}")
+            if done.error:
+                sys.exit(1)
+        click.echo(f"the site: {build(run, out)}")
+    except (BookFailed, ScriptUnavailable, runner.Busy, runner.UnknownNotebook, FileNotFoundError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 @main.command()

@@ -56,6 +56,19 @@ def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[P
     return sorted(set(chosen)) if only else there
 
 
+def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks that were not executed in `out`, or changed since; and with any of them those that come after all
+    others, which judge what the others measured."""
+    there = find_notebooks(folder=folder)
+    old = [path for path in there if not _is_newer(Path(out) / path.name, path)]
+    last = [path for path in there if "run" in parameters_of(path)]
+    return sorted({*old, *last}) if old else []
+
+
+def _is_newer(executed: Path, notebook: Path) -> bool:
+    return executed.exists() and executed.stat().st_mtime >= notebook.stat().st_mtime
+
+
 def parameters_of(notebook: Path) -> dict[str, str]:
     """The parameters of a notebook and what each means, from the comments in its parameters cell."""
     found = papermill.inspect_notebook(str(notebook))

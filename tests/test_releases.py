@@ -1,6 +1,8 @@
 """On the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
 
+import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,6 +204,15 @@ def test_shows_source_and_diff(old):
         diff = source.diff(fixed.source(target))
     assert "-        batch.logp_old = self(batch)" in diff.text and "+        for minibatch in" in diff.text
     assert diff._repr_markdown_().startswith("```diff\n") and source._repr_markdown_().count("```") == 2
+
+
+def test_a_source_names_its_lines_where_the_library_is_developed(old):
+    source = old.source("tianshou.policy:PPOPolicy.process_fn")
+    found = re.fullmatch(r"https://github.com/thu-ml/tianshou/blob/v1.0.0/(.*)#L(\d+)-L(\d+)", source.url)
+    lines = (old.install() / found[1]).read_text().splitlines()[int(found[2]) - 1 : int(found[3])]
+    assert inspect.cleandoc("\n" + "\n".join(lines)) + "\n" == source.text
+    assert source.url in source._repr_markdown_()
+    assert old.source("rlrepro.lab.units:format_value").url == ""
 
 
 def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):

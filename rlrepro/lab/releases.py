@@ -27,6 +27,11 @@ from rlrepro.lab.overlays import ReleaseUnavailable, install, is_installed, pars
 __all__ = ["Release", "ReleaseDied", "ReleaseError", "ReleaseUnavailable", "Source"]
 
 POLL_SECONDS = 1.0  # between looks at whether a silent child is still there
+UPSTREAM = {  # where a release's own lines can be read
+    "tianshou": "https://github.com/thu-ml/tianshou/blob/v{version}/{file}#L{first}-L{last}",
+    "torchrl": "https://github.com/pytorch/rl/blob/v{version}/{file}#L{first}-L{last}",
+    "stable-baselines3": "https://github.com/DLR-RM/stable-baselines3/blob/v{version}/{file}#L{first}-L{last}",
+}
 KEPT_LINES = 20  # of a child's output, for the message when it dies
 
 
@@ -89,8 +94,10 @@ class Release:
 
     def source(self, target: str) -> "Source":
         """The source of "package.module:Class.method" in this release."""
-        text, line = self.run(_get_source, target)
-        return Source(f"{self.requirement} {target}", text, line)
+        text, line, end, file = self.run(_get_source, target)
+        url = UPSTREAM.get(self.name, "") if file.split("/")[0].replace("_", "-") == self.name else ""
+        url = url.format(version=self.version, file=file, first=line, last=end)
+        return Source(f"{self.requirement} {target}", text, line, url)
 
     def close(self) -> None:
         """End the child process, if there is one. `run` starts another."""
@@ -117,7 +124,8 @@ def _source_folder(name: str, path) -> Path:
     return folder
 
 
-def _get_source(target: str) -> tuple[str, int]:
+def _get_source(target: str) -> tuple[str, int, int, str]:
+    """The text, its first and last line, and its file below the folder that it is imported from."""
     import importlib
     from operator import attrgetter
 
@@ -125,7 +133,9 @@ def _get_source(target: str) -> tuple[str, int]:
     found = importlib.import_module(module)
     found = attrgetter(attribute)(found) if attribute else found
     lines, first = inspect.getsourcelines(found)
-    return inspect.cleandoc("\n" + "".join(lines)) + "\n", first
+    top = Path(importlib.import_module(module.split(".")[0]).__file__).parents[1]
+    file = Path(inspect.getsourcefile(found)).relative_to(top).as_posix()
+    return inspect.cleandoc("\n" + "".join(lines)) + "\n", first, first + len(lines) - 1, file
 
 
 class _Child:
@@ -234,6 +244,7 @@ class Source:
     label: str
     text: str
     first_line: int
+    url: str = ""  # of these lines where the library is developed
 
     def __str__(self) -> str:
         return self.text
@@ -244,7 +255,8 @@ class Source:
         return SourceDiff("\n".join(lines))
 
     def _repr_markdown_(self) -> str:
-        return f"`{self.label}`, line {self.first_line}\n```python\n{self.text}```"
+        lines = f"[line {self.first_line}]({self.url})" if self.url else f"line {self.first_line}"
+        return f"`{self.label}`, {lines}\n```python\n{self.text}```"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
 """Call Jupyter Book: a warning is an error, and nothing is asked of a network."""
 
+import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from rlrepro.site.stage import BOOK, stage
@@ -12,21 +15,41 @@ RESULTS = BOOK.parent / "results"
 
 
 class BookFailed(RuntimeError):
-    """Jupyter Book warned of something, or failed."""
+    """Jupyter Book is not installed, warned of something, or failed."""
 
 
-def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS, repository: str = "") -> Path:
-    """The book of that run, built in `target/_build/html`; returns its first page.
+def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
+    """The book of that run, in `target/_build/html`; returns its first page. A book that is there already is replaced
+    when the new one is complete.
 
-    Raises BookFailed with Jupyter Book's warnings, NothingToShow and ScriptUnavailable as `stage` does.
+    Raises BookFailed with Jupyter Book's warnings, and NothingToShow and ScriptUnavailable as `stage` does.
     """
-    with tempfile.TemporaryDirectory(prefix="book-") as folder:
-        source = Path(folder) / "book"
-        stage(run, source, results=results, repository=repository)
-        options = ["--path-output", str(target), "--all", "--warningiserror", "--keep-going", "--quiet"]
-        command = [sys.executable, "-m", "jupyter_book.cli.main", "build", str(source), *options]
-        done = subprocess.run(command, capture_output=True, text=True)
+    if not find_spec("jupyter_book"):
+        raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
+    html = Path(target) / "_build" / "html"
+    html.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
+        source = Path(folder) / "source"
+        stage(Path(run), source, results=results, repository=_repository())
+        call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
+        done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
         if done.returncode:
-            told = [line for line in done.stderr.splitlines() if re.search("warning|error", line, re.IGNORECASE)]
-            raise BookFailed("Jupyter Book says:\n" + "\n".join(told or done.stderr.splitlines()[-20:]))
-    return target / "_build" / "html" / "index.html"
+            raise BookFailed("Jupyter Book says:\n" + "\n".join(_complaints(done.stdout + done.stderr)))
+        shutil.rmtree(html, ignore_errors=True)
+        (Path(folder) / "_build" / "html").rename(html)
+    return html / "index.html"
+
+
+def _arguments(source: Path, out: str) -> list[str]:
+    return ["build", str(source), "--path-output", out, "--all", "--warningiserror", "--keep-going", "--quiet"]
+
+
+def _complaints(text: str) -> list[str]:
+    lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
+    return [line for line in lines if re.search("warning:|error:", line, re.IGNORECASE)] or lines[-20:]
+
+
+def _repository() -> str:
+    """The project's address, as its metadata have it."""
+    urls = dict(each.split(", ") for each in importlib.metadata.metadata("rlrepro").get_all("Project-URL") or ())
+    return urls.get("Repository", "")

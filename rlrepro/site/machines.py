@@ -22,13 +22,14 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
     found = [path for path in sorted(results.glob(f"*/{chapter}.jsonl")) if plots]
     if not found:
         return []
-    parts = [HEAD, "::::{tab-set}"]
+    parts = [HEAD, "::::::{tab-set}"]
     for path in found:
         records = read_records(path)
         last = records[-1]
-        parts += [f":::{{tab-item}} {path.parent.name}", f"{last.machine.cpu}, {last.machine.cores} cores,"]
+        place = f"{last.machine.cpu}, {last.machine.cores} cores, {last.device}, torch {last.machine.versions['torch']}"
         parts += [
-            f"{last.device}, profile {last.profile}, {last.taken_at:%Y-%m-%d}, torch {last.machine.versions['torch']}."
+            f":::::{{tab-item}} {path.parent.name}",
+            f"{place}, profile {last.profile}, {last.taken_at:%Y-%m-%d}.",
         ]
         for name, plot in plots.items():
             try:
@@ -38,9 +39,10 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
             file = figures / path.parent.name / chapter / f"{name}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(figure.png())
-            parts += ["", f"```{{image}} /{file.relative_to(figures.parent)}\n:alt: {figure.alt()}\n```"]
-        parts.append(":::")
-    return [nbformat.v4.new_markdown_cell("\n".join([*parts, "::::"]))]
+            image = f"```{{image}} /{file.relative_to(figures.parent)}\n:alt: {figure.alt()}\n```"
+            parts.append(f"\n::::{{div}} scroll\n{image}\n::::")
+        parts.append(":::::")
+    return [nbformat.v4.new_markdown_cell("\n".join([*parts, "::::::"]))]
 
 
 def _plots(chapter: str) -> dict:
