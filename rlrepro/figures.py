@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib import figure as mpl_figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from PIL import Image
 
 from rlrepro.lab.records import MissingRecord, Record
 from rlrepro.lab.units import format_value
@@ -15,6 +16,7 @@ from rlrepro.lab.units import format_value
 # Okabe and Ito's palette, told apart by colour-blind readers.
 BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
+PALETTE = 128  # colours of a picture
 LINE_POINTS = 14  # between the names of lines
 
 STYLE = {
@@ -42,9 +44,11 @@ class Figure(mpl_figure.Figure):
             self.savefig(target, format=kind)
 
     def png(self) -> bytes:
-        buffer = BytesIO()
-        self.save(buffer)
-        return buffer.getvalue()
+        """The picture in a palette of its own colours, a third of the bytes and no difference to the eye."""
+        drawn, small = BytesIO(), BytesIO()
+        self.save(drawn)
+        Image.open(drawn).convert("RGB").quantize(PALETTE).save(small, "png", optimize=True)
+        return small.getvalue()
 
     def alt(self) -> str:
         """What is drawn, in words, for somebody who does not see it: `described` where it was given, else the title,

@@ -1,6 +1,7 @@
 """Sliders: with a kernel they plan anew, without one they move between pictures."""
 
 from base64 import b64encode
+from html import escape
 
 import pytest
 from ipywidgets.widgets import widget
@@ -59,6 +60,6 @@ def test_a_slide_needs_no_kernel(planned):
     slider, stack = box.children
     assert slider.max == 1 and len(stack.children) == 2 and stack.selected_index == 0
     for part, figure in zip(stack.children, figures.values(), strict=True):
-        assert b64encode(figure.png()).decode() in part.value and f'alt="{figure.alt()}"' in part.value
+        assert b64encode(figure.png()).decode() in part.value and f'alt="{escape(figure.alt())}"' in part.value
     links = [each for each in widget._instances.values() if isinstance(each, Link)]
     assert any((link.source[0], link.target[0]) == (slider, stack) for link in links)

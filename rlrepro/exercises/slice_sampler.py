@@ -9,7 +9,7 @@ from rlrepro.exercises.core import Hint, exercise, how_far, near
 @exercise("3.1")
 def starts(my_starts, records):
     """A function of (length, slice_len): in how many places a slice can begin."""
-    for length, slice_len in ((500, 4), (4, 4), (3, 4), (10, 1)):
+    for length, slice_len in ((500, 4), (4, 4), (2, 4), (10, 1)):
         expected = max(0, length - slice_len + 1)
         if (found := my_starts(length, slice_len)) != expected:
             raise Hint(
@@ -23,10 +23,10 @@ def bytes_moved(my_bytes, records):
     for record in records.where("slice_sampler.moved"):
         size = {"bool": 1, "int32": 4, "int64": 8}[record.setting["dtype"]]
         found = my_bytes(record.setting["release"], record.setting["stored"], size)
-        if not near(found, record.value, 0.1):
+        if not near(found, record.value, 0.15):
             raise Hint(
                 f"{record.setting['release']} with ids of {size} bytes: {found:,.0f} is {how_far(found, record.value)} "
-                "(10% are granted). How often are ids read, how often flags?"
+                "(by over 15%). How often are ids read, how often flags?"
             )
     records.get("slice_sampler.moved", release=BUGGY)
 

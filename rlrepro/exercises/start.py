@@ -26,11 +26,11 @@ def peak_of_rows(my_peak, records):
 def largest_chunk(my_size, records):
     """The largest chunk for which the page's network, on 1,000 rows, needs at most 4 MiB."""
     limit = 4 * 2**20
-    network = nn.Sequential(nn.Linear(256, 4096), nn.ReLU(), nn.Linear(4096, 1))
+    network, rows = nn.Sequential(nn.Linear(256, 4096), nn.ReLU(), nn.Linear(4096, 1)), torch.zeros(1000, 256)
 
     def needed(size):
         with torch.no_grad():
-            return peak_memory(lambda: in_chunks(network, torch.zeros(1000, 256), size=size), device="cpu").peak_bytes
+            return peak_memory(lambda: in_chunks(network, rows, size=size), device="cpu").peak_bytes
 
     if needed(my_size) > limit:
         raise Hint("With chunks of that size the peak is above 4 MiB. What grows with the size of the chunk?")

@@ -1,6 +1,7 @@
 """A Sphinx extension: docstrings as this project writes them, as reStructuredText.
 
-Arguments stand in columns, a name and two or more spaces and what it means; that becomes a definition list.
+Arguments stand in columns, a name and two or more spaces and what it means; that becomes a definition list. What is
+indented is code.
 """
 
 import re
@@ -21,6 +22,8 @@ def as_restructured_text(lines: list[str]) -> list[str]:
 
 
 def _block(lines: list[str]) -> list[str]:
+    if lines and all(line.startswith("    ") for line in lines):
+        return ["::", "", *lines]
     if not lines or not COLUMNS.fullmatch(lines[0]):
         return [_escape(line) for line in lines]
     found = []

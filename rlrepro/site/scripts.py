@@ -31,13 +31,15 @@ def scripts() -> list[Path]:
 
 def _unpacked(package: str, version: str, sha512: str, files: dict[str, str]) -> list[Path]:
     folder = cache_folder() / "scripts" / f"{package.replace('/', '-')}-{version}"
-    if not folder.is_dir():
+    wanted = [folder / name for name in files]
+    if not all(map(Path.exists, wanted)):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as partial, FileLock(f"{folder}.lock"):
-            if not folder.is_dir():  # another process was not faster
+            if not all(map(Path.exists, wanted)):  # another process was not faster
                 _unpack(f"{package}@{version}", sha512, files, Path(partial) / "files")
+                shutil.rmtree(folder, ignore_errors=True)
                 (Path(partial) / "files").rename(folder)
-    return [folder / name for name in files]
+    return wanted
 
 
 def _unpack(requirement: str, sha512: str, files: dict[str, str], target: Path) -> None:

@@ -1,0 +1,308 @@
+"""The site, in a real Chromium: what a visitor gets who runs nothing."""
+
+import os
+import re
+import shutil
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+
+from rlrepro.reproduce import find_notebooks
+from rlrepro.site.build import BookFailed, build
+from rlrepro.site.docstrings import as_restructured_text
+from rlrepro.site.stage import NothingToShow, stage
+from rlrepro.verdicts import all_claims
+
+from .conftest import ROOT
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+MISSING = "no Chromium here: apt-get install chromium (or name one in RLREPRO_CHROMIUM), as the README says"
+LARGEST_PAGE = 5 * 10**6  # bytes, everything that it loads
+NARROW = 390  # pixels, a telephone
+
+
+@pytest.fixture(scope="session")
+def html(run, tmp_path_factory):
+    """The site of the smoke run."""
+    return build(run, tmp_path_factory.mktemp("book")).parent
+
+
+@pytest.fixture(scope="module")
+def site(html):
+    """Its address, on a server of its own."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=html)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = os.environ.get("RLREPRO_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
+        pytest.fail(MISSING) if os.environ.get("CI") else pytest.skip(MISSING)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield started
+        started.close()
+
+
+@dataclass
+class Visit:
+    """What a browser saw of a page."""
+
+    errors: list = field(default_factory=list)  # in the console
+    failed: list = field(default_factory=list)
+    outside: list = field(default_factory=list)  # requests to other servers
+    loaded: list = field(default_factory=list)
+    weight: int = 0  # bytes of all that the page loads
+    text: str = ""
+    without_alt: list = field(default_factory=list)
+    broken_images: list = field(default_factory=list)
+    links: list = field(default_factory=list)
+    anchors: set = field(default_factory=set)
+
+
+def open_page(context, site, name, visit=None):
+    page, visit = context.new_page(), visit or Visit()
+    page.on("console", lambda message: visit.errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: visit.errors.append(str(error)))
+    page.on("requestfailed", lambda request: visit.failed.append(request.url))
+    page.on("response", lambda response: (visit.failed if response.status >= 400 else visit.loaded).append(response))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith((site, "data:", "blob:")) else visit.outside.append(request.url),
+    )
+    page.goto(site + name, wait_until="networkidle")
+    return page
+
+
+@pytest.fixture(scope="module")
+def pages(html):
+    """The site's own pages."""
+    found = [path.relative_to(html).as_posix() for path in sorted(html.rglob("*.html"))]
+    return [name for name in found if not name.startswith(("_", "scripts/"))]
+
+
+@pytest.fixture(scope="module")
+def visits(browser, site, pages):
+    """Each page opened once on a wide screen, and what was seen."""
+    found = {}
+    for name in pages:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})  # of its own, with an empty cache
+        visit = found[name] = Visit()
+        page = open_page(context, site, name, visit)
+        visit.text = page.inner_text("main")
+        images = page.eval_on_selector_all(
+            "img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])"
+        )
+        visit.without_alt = [source for source, alt, _ in images if not alt.strip()]
+        visit.broken_images = [source for source, _, drawn in images if not drawn]
+        visit.links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")
+        visit.anchors = set(page.eval_on_selector_all("[id]", "all => all.map(e => e.id)"))
+        visit.weight = sum(len(response.body()) for response in visit.loaded)
+        context.close()
+    return found
+
+
+def found_in(visits, what):
+    return {name: getattr(visit, what) for name, visit in visits.items() if getattr(visit, what)}
+
+
+def test_a_page_for_each_notebook_and_solution(pages):
+    notebooks = {path.stem for path in find_notebooks()}
+    assert {Path(name).stem for name in pages if name.startswith("notebooks/")} == notebooks
+    assert {Path(name).stem for name in pages if name.startswith("solutions/")} == {*notebooks, "index"}
+    assert {"index.html", "how_to_read.html", "instruments.html", "cures.html", "gpu.html", "cite.html"} <= set(pages)
+
+
+@pytest.mark.parametrize("what", ["errors", "failed", "outside", "without_alt", "broken_images"])
+def test_pages_open_cleanly(visits, what):
+    assert found_in(visits, what) == {}
+
+
+def test_no_page_shows_a_traceback_or_skips_anything(visits):
+    for name, visit in visits.items():
+        assert len(visit.text) > 100, name
+        assert "Traceback (most recent call last)" not in visit.text, name
+        assert "skipped" not in visit.text.lower(), name
+
+
+def test_internal_links_resolve(visits, site):
+    broken = []
+    for name, visit in visits.items():
+        for link in visit.links:
+            target, anchor = urldefrag(urljoin(site + name, link))
+            if not target.startswith(site) or "/_modules/" in target or "/_sources/" in target:
+                continue
+            there = visits.get(target.removeprefix(site) or "index.html")
+            if there is None or (anchor and unquote(anchor) not in there.anchors):
+                broken.append((name, link))
+    assert broken == []
+
+
+def test_the_largest_page_is_light(visits):
+    heaviest = max(visits, key=lambda name: visits[name].weight)
+    assert 0 < visits[heaviest].weight < LARGEST_PAGE, heaviest
+
+
+def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(visits):
+    text = visits["index.html"].text
+    assert text.count("You see:") == text.count("Change:") == 5
+    assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 10
+
+
+def letters(text):
+    """What remains of a heading in any of its spellings."""
+    return re.sub("[^a-z0-9]", "", text.lower())
+
+
+def test_every_claim_is_in_the_table_and_leads_to_its_cell(visits):
+    visit = visits["notebooks/06_verdicts.html"]
+    links = {letters(link) for link in visit.links}
+    for claim in all_claims():
+        assert any(link.endswith(letters(f"{claim.chapter}.html#{claim.section}")) for link in links), claim.id
+        assert re.search(rf"^{claim.id}\b", visit.text, re.MULTILINE), claim.id
+
+
+def test_buttons_open_each_notebook_elsewhere(visits):
+    for path in find_notebooks():
+        links = visits[f"notebooks/{path.stem}.html"].links
+        for host in ("colab.research.google.com", "mybinder.org"):
+            assert any(host in link and link.endswith(f"notebooks/{path.name}") for link in links), path
+
+
+def shown(page, slider):
+    """The picture that stands under a slider, as its address."""
+    box = page.locator(".widget-vbox", has=slider).last
+    return box.locator("img:visible").get_attribute("src")
+
+
+def test_moving_each_slider_changes_its_picture(browser, site, pages):
+    context, moved = browser.new_context(), 0
+    for name in pages:
+        if not name.startswith("notebooks/"):
+            continue
+        page = open_page(context, site, name)
+        for slider in page.locator(".widget-slider").all():
+            handle = slider.locator(".noUi-handle")
+            seen = [shown(page, slider)]
+            for _ in range(3):
+                handle.press("ArrowRight")
+                seen.append(shown(page, slider))
+            assert len(set(seen)) == 4, name
+            moved += 1
+        page.close()
+    context.close()
+    assert moved >= 2
+
+
+def test_the_search_finds_a_term(browser, site):
+    context = browser.new_context()
+    page = open_page(context, site, "search.html?q=oversubscription")
+    page.wait_for_selector("#search-results li a")
+    found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
+    assert any("glossary" in link for link in found)
+    context.close()
+
+
+TOO_WIDE = """all => all.filter(e => {
+    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let p = e.parentElement; p; p = p.parentElement)
+        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(p).overflowX)) return false;
+    return true;
+}).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
+
+
+def test_a_narrow_screen_keeps_figures_and_tables_readable(browser, site, pages):
+    context = browser.new_context(viewport={"width": NARROW, "height": 844})
+    for name in pages:
+        page = open_page(context, site, name)
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW, name
+        assert page.eval_on_selector_all(".bd-article *", TOO_WIDE) == [], name
+        widths = page.eval_on_selector_all(
+            ".cell_output img, .scroll img", "all => all.map(i => i.getBoundingClientRect().width).filter(w => w)"
+        )
+        assert all(width >= 500 for width in widths), name  # they scroll; shrunk, nobody could read them
+        page.close()
+    context.close()
+
+
+CONTRAST = """all => all.filter(e => e.textContent.trim()).map(e => {
+    const light = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
+    let ground = e;
+    while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
+    const [ink, paper] = [getComputedStyle(e).color, getComputedStyle(ground || document.body).backgroundColor];
+    return Math.abs(light(ink) - light(paper));
+})"""
+
+
+def test_dark_mode_keeps_figures_and_tables_readable(browser, site, pages):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    for name in pages:
+        page = open_page(context, site, name)
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark", name
+        grounds = page.eval_on_selector_all(
+            ".cell_output img, .scroll img",
+            "all => all.map(i => [getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])",
+        )
+        assert all(ground == ["rgb(255, 255, 255)", "none"] for ground in grounds), name
+        contrasts = page.eval_on_selector_all("main td, main th, main p, .widget-label, .widget-html-content", CONTRAST)
+        assert min(contrasts, default=1) > 0.25, name
+        page.close()
+    context.close()
+
+
+def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monkeypatch):
+    (tmp_path / "_build" / "html").mkdir(parents=True)
+    (tmp_path / "_build" / "html" / "index.html").write_text("the one before")
+    prose = tmp_path / "prose"
+    shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
+    with (prose / "gpu.md").open("a") as file:
+        file.write("\n[nowhere](no-such-page.md)\n")
+    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
+    (prose.parent / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
+    with pytest.raises(BookFailed, match="no-such-page"):
+        build(run, tmp_path)
+    assert (tmp_path / "_build" / "html" / "index.html").read_text() == "the one before"
+    assert [path.name for path in (tmp_path / "_build").iterdir()] == ["html"]
+
+
+def test_a_run_without_a_notebook_is_named(run, tmp_path):
+    some = tmp_path / "run"
+    some.mkdir()
+    for path in run.glob("*.*"):
+        if path.name != "03_slice_sampler.ipynb":
+            shutil.copy(path, some)
+    with pytest.raises(NothingToShow, match="03_slice_sampler"):
+        stage(some, tmp_path / "staged", results=ROOT / "results")
+
+
+def test_arguments_in_columns_become_a_list():
+    told = ["Does a thing * 2.", "", "name   what it is", "       and more", "n, m   two", "", "Raises an error."]
+    expected = [
+        "Does a thing \\* 2.",
+        "",
+        "`name`",
+        "    what it is",
+        "    and more",
+        "`n, m`",
+        "    two",
+        "",
+        "Raises an error.",
+        "",
+    ]
+    assert as_restructured_text(told) == expected
