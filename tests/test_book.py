@@ -62,7 +62,7 @@ def browser():
 
 @dataclass
 class Visit:
-    """What a browser saw of a page."""
+    """What a browser saw of a page: on a wide screen, on a narrow one, and in the dark."""
 
     errors: list = field(default_factory=list)  # in the console
     failed: list = field(default_factory=list)
@@ -74,6 +74,27 @@ class Visit:
     broken_images: list = field(default_factory=list)
     links: list = field(default_factory=list)
     anchors: set = field(default_factory=set)
+    narrow_width: int = 0
+    too_wide: list = field(default_factory=list)  # elements that leave a narrow screen and can't be scrolled
+    picture_widths: list = field(default_factory=list)  # there
+    picture_grounds: list = field(default_factory=list)  # in the dark
+    contrasts: list = field(default_factory=list)
+
+
+TOO_WIDE = """all => all.filter(e => {
+    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let p = e.parentElement; p; p = p.parentElement)
+        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(p).overflowX)) return false;
+    return true;
+}).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
+CONTRAST = """all => all.filter(e => e.textContent.trim()).map(e => {
+    const light = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
+    let ground = e;
+    while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
+    const [ink, paper] = [getComputedStyle(e).color, getComputedStyle(ground || document.body).backgroundColor];
+    return Math.abs(light(ink) - light(paper));
+})"""
+PICTURES = ".cell_output img, .scroll img"
 
 
 def open_page(context, site, name, visit=None):
@@ -99,21 +120,29 @@ def pages(html):
 
 @pytest.fixture(scope="module")
 def visits(browser, site, pages):
-    """Each page opened once on a wide screen, and what was seen."""
+    """Each page opened once, with an empty cache, and what was seen."""
     found = {}
     for name in pages:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})  # of its own, with an empty cache
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
         visit = found[name] = Visit()
         page = open_page(context, site, name, visit)
+        look = page.eval_on_selector_all
         visit.text = page.inner_text("main")
-        images = page.eval_on_selector_all(
-            "img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])"
-        )
+        images = look("img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])")
         visit.without_alt = [source for source, alt, _ in images if not alt.strip()]
         visit.broken_images = [source for source, _, drawn in images if not drawn]
-        visit.links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")
-        visit.anchors = set(page.eval_on_selector_all("[id]", "all => all.map(e => e.id)"))
+        visit.links = look("a[href]", "all => all.map(a => a.href)")
+        visit.anchors = set(look("[id]", "all => all.map(e => e.id)"))
         visit.weight = sum(len(response.body()) for response in visit.loaded)
+        page.set_viewport_size({"width": NARROW, "height": 844})
+        visit.narrow_width = page.evaluate("document.documentElement.scrollWidth")
+        visit.too_wide = look(".bd-article *", TOO_WIDE)
+        visit.picture_widths = look(PICTURES, "all => all.map(i => i.getBoundingClientRect().width).filter(w => w)")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.evaluate("document.documentElement.dataset.theme = 'dark'")
+        style = "all => all.map(i => [getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])"
+        visit.picture_grounds = look(PICTURES, style)
+        visit.contrasts = look("main td, main th, main p, .widget-label, .widget-html-content", CONTRAST)
         context.close()
     return found
 
@@ -219,51 +248,24 @@ def test_the_search_finds_a_term(browser, site):
     context.close()
 
 
-TOO_WIDE = """all => all.filter(e => {
-    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
-    for (let p = e.parentElement; p; p = p.parentElement)
-        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(p).overflowX)) return false;
-    return true;
-}).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
+def test_a_narrow_screen_keeps_figures_and_tables_readable(visits):
+    for name, visit in visits.items():
+        assert visit.narrow_width <= NARROW and visit.too_wide == [], name
+        assert all(width >= 500 for width in visit.picture_widths), name  # they scroll; shrunk, nobody could read them
+    assert sum(len(visit.picture_widths) for visit in visits.values()) > 25
 
 
-def test_a_narrow_screen_keeps_figures_and_tables_readable(browser, site, pages):
-    context = browser.new_context(viewport={"width": NARROW, "height": 844})
-    for name in pages:
-        page = open_page(context, site, name)
-        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW, name
-        assert page.eval_on_selector_all(".bd-article *", TOO_WIDE) == [], name
-        widths = page.eval_on_selector_all(
-            ".cell_output img, .scroll img", "all => all.map(i => i.getBoundingClientRect().width).filter(w => w)"
-        )
-        assert all(width >= 500 for width in widths), name  # they scroll; shrunk, nobody could read them
-        page.close()
-    context.close()
+def test_a_reader_in_the_dark_gets_dark_pages(browser, site):
+    for scheme in ("dark", "light"):
+        context = browser.new_context(color_scheme=scheme)
+        assert open_page(context, site, "index.html").evaluate("document.documentElement.dataset.theme") == scheme
+        context.close()
 
 
-CONTRAST = """all => all.filter(e => e.textContent.trim()).map(e => {
-    const light = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
-    let ground = e;
-    while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
-    const [ink, paper] = [getComputedStyle(e).color, getComputedStyle(ground || document.body).backgroundColor];
-    return Math.abs(light(ink) - light(paper));
-})"""
-
-
-def test_dark_mode_keeps_figures_and_tables_readable(browser, site, pages):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="dark")
-    for name in pages:
-        page = open_page(context, site, name)
-        assert page.evaluate("document.documentElement.dataset.theme") == "dark", name
-        grounds = page.eval_on_selector_all(
-            ".cell_output img, .scroll img",
-            "all => all.map(i => [getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])",
-        )
-        assert all(ground == ["rgb(255, 255, 255)", "none"] for ground in grounds), name
-        contrasts = page.eval_on_selector_all("main td, main th, main p, .widget-label, .widget-html-content", CONTRAST)
-        assert min(contrasts, default=1) > 0.25, name
-        page.close()
-    context.close()
+def test_dark_mode_keeps_figures_and_tables_readable(visits):
+    for name, visit in visits.items():
+        assert all(ground == ["rgb(255, 255, 255)", "none"] for ground in visit.picture_grounds), name
+        assert min(visit.contrasts, default=1) > 0.25, name
 
 
 def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monkeypatch):
@@ -271,8 +273,8 @@ def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monke
     (tmp_path / "_build" / "html" / "index.html").write_text("the one before")
     prose = tmp_path / "prose"
     shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
-    with (prose / "gpu.md").open("a") as file:
-        file.write("\n[nowhere](no-such-page.md)\n")
+    (prose / "_toc.yml").write_text("format: jb-book\nroot: lonely\n")
+    (prose / "lonely.md").write_text("# Lonely\n\n[nowhere](no-such-page.md)\n")
     monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
     (prose.parent / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
     with pytest.raises(BookFailed, match="no-such-page"):

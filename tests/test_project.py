@@ -67,6 +67,10 @@ def imports(path):
         ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
         ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
+        ("diagrams.py", r"rlrepro\.(?!figures)"),
+        ("exercises/*.py", r"rlrepro\.(?!exercises|lab|fit|fixes|cases|claims|verdicts)"),
+        ("agreement.py", r"rlrepro\.(?!lab|claims|verdicts|figures)"),
+        ("verdicts.py", r"rlrepro\.(?!lab\.records|claims|cases)"),
         ("claims.py", r"rlrepro\.(?!lab\.records)"),
         ("figures.py", r"rlrepro\.(?!lab)"),
     ],
@@ -76,6 +80,20 @@ def test_arrows_point_one_way(room, forbidden):
     assert paths
     for path in paths:
         assert not [name for name in imports(path) if re.match(forbidden, name)], path
+
+
+def test_the_site_is_at_the_top_of_the_house():
+    """Nothing but the command line needs it."""
+    for path in (ROOT / "rlrepro").rglob("*.py"):
+        if path.parent.name != "site" and path.name != "cli.py":
+            assert not [name for name in imports(path) if name.startswith("rlrepro.site")], path
+
+
+def test_the_projects_address_is_the_same_everywhere():
+    address = PROJECT["project"]["urls"]["Repository"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["repository-code"] == address
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        assert f"git+{address}" in path.read_text(), path
 
 
 def test_the_readmes_commands_are_in_the_makefile():
