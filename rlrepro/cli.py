@@ -68,6 +68,7 @@ def book(run, out):
     from rlrepro import reproduce as runner
     from rlrepro.site.build import BookFailed, build
     from rlrepro.site.scripts import ScriptUnavailable
+    from rlrepro.site.stage import NothingToShow
 
     try:
         old = runner.outdated(run)
@@ -76,7 +77,7 @@ def book(run, out):
             if done.error:
                 sys.exit(1)
         click.echo(f"the site: {build(run, out)}")
-    except (BookFailed, ScriptUnavailable, runner.Busy, runner.UnknownNotebook, FileNotFoundError) as error:
+    except (BookFailed, NothingToShow, ScriptUnavailable, runner.Busy, runner.UnknownNotebook, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -13,12 +13,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pytest
 
 from rlrepro.reproduce import find_notebooks
-from rlrepro.site.build import BookFailed, build
-from rlrepro.site.docstrings import as_restructured_text
-from rlrepro.site.stage import NothingToShow, stage
+from rlrepro.site.build import build
 from rlrepro.verdicts import all_claims
-
-from .conftest import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -266,45 +262,3 @@ def test_dark_mode_keeps_figures_and_tables_readable(visits):
     for name, visit in visits.items():
         assert all(ground == ["rgb(255, 255, 255)", "none"] for ground in visit.picture_grounds), name
         assert min(visit.contrasts, default=1) > 0.25, name
-
-
-def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monkeypatch):
-    (tmp_path / "_build" / "html").mkdir(parents=True)
-    (tmp_path / "_build" / "html" / "index.html").write_text("the one before")
-    prose = tmp_path / "prose"
-    shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
-    (prose / "_toc.yml").write_text("format: jb-book\nroot: lonely\n")
-    (prose / "lonely.md").write_text("# Lonely\n\n[nowhere](no-such-page.md)\n")
-    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
-    (prose.parent / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
-    with pytest.raises(BookFailed, match="no-such-page"):
-        build(run, tmp_path)
-    assert (tmp_path / "_build" / "html" / "index.html").read_text() == "the one before"
-    assert [path.name for path in (tmp_path / "_build").iterdir()] == ["html"]
-
-
-def test_a_run_without_a_notebook_is_named(run, tmp_path):
-    some = tmp_path / "run"
-    some.mkdir()
-    for path in run.glob("*.*"):
-        if path.name != "03_slice_sampler.ipynb":
-            shutil.copy(path, some)
-    with pytest.raises(NothingToShow, match="03_slice_sampler"):
-        stage(some, tmp_path / "staged", results=ROOT / "results")
-
-
-def test_arguments_in_columns_become_a_list():
-    told = ["Does a thing * 2.", "", "name   what it is", "       and more", "n, m   two", "", "Raises an error."]
-    expected = [
-        "Does a thing \\* 2.",
-        "",
-        "`name`",
-        "    what it is",
-        "    and more",
-        "`n, m`",
-        "    two",
-        "",
-        "Raises an error.",
-        "",
-    ]
-    assert as_restructured_text(told) == expected

@@ -17,7 +17,7 @@ KEPT_OUT = shutil.ignore_patterns("_build", "__pycache__")
 
 
 class NothingToShow(LookupError):
-    """A notebook of the table of contents was not run."""
+    """A notebook of the table of contents was not run, or what is there of it can't be read."""
 
 
 def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> None:
@@ -25,7 +25,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
 
     `run` holds executed notebooks and their records, `results` a folder of records for each reference machine;
     `repository` is the project's address, which the Colab and Binder buttons lead to; none, and there are none.
-    Raises NothingToShow where the table of contents has a notebook that the run has not.
+    Raises NothingToShow where the table of contents has a notebook that the run has not, or has damaged.
     """
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(BOOK, target, ignore=KEPT_OUT)
@@ -38,7 +38,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
         raise NothingToShow(f"{run} has no executed {', '.join(map(str, missing))}; `rlrepro reproduce` makes them")
     (target / "notebooks").mkdir()
     for name in wanted:
-        notebook = nbformat.read(run / f"{Path(name).name}.ipynb", as_version=4)
+        notebook = _read(run / f"{Path(name).name}.ipynb")
         _make_page(notebook)
         notebook.cells += machines.tabs(Path(name).name, results, target / "figures")
         nbformat.write(notebook, target / f"{name}.ipynb")
@@ -46,6 +46,13 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     extra.mkdir(parents=True)
     for path in scripts():
         shutil.copy(path, extra)
+
+
+def _read(path: Path):
+    try:
+        return nbformat.read(path, as_version=4)
+    except (ValueError, nbformat.ValidationError) as error:
+        raise NothingToShow(f"{path} can't be read: {str(error)[:100]}; remove it, and run it again") from error
 
 
 def _fill_in(target: Path, numbers: dict) -> None:

@@ -1,0 +1,38 @@
+"""The reveal after a guess says what was measured, and by how much the guess was off."""
+
+import pytest
+
+from rlrepro.exercises import check, reveal
+
+
+@pytest.mark.parametrize(
+    "guess, said",
+    [
+        (None, "peak: **measured 4.0 KiB**. (No guess was entered above.)"),
+        (4096, "exactly that"),
+        (1024, "you guessed 1.0 KiB: 4 times too little"),
+        (8192, "2 times too much"),
+        (-1, "-1, is no positive number"),
+        ("many", "'many', is no positive number"),
+    ],
+)
+def test_a_number_is_held_against_the_measured_one(guess, said):
+    assert said in reveal(guess, 4096, "B", what="peak").data
+
+
+def test_words_are_right_or_not():
+    lines = reveal({"a": "x", "b": "x", "c": None}, {"a": "x", "b": "y", "c": "z"}).data.splitlines()
+    assert lines[0].endswith("you said x, which is right.")
+    assert lines[1].endswith("you said x, which is not what was measured.")
+    assert lines[2].endswith("(No guess was entered above.)")
+    assert reveal(None, {"a": "x"}).data == "- a: **measured x**. (No guess was entered above.)"
+
+
+def test_a_check_says_what_is_missing(capsys):
+    check("2.1", lambda rows, max_batchsize: 1)
+    check("2.1", None)
+    check("3.1", lambda length: 1)
+    told = capsys.readouterr().out.splitlines()
+    assert "can't be checked: no record of logp_old.peak_by_chunk" in told[0] and "Run the cells above first" in told[0]
+    assert told[1].startswith("✗ Exercise 2.1: not answered yet")
+    assert "your answer could not be used: TypeError" in told[2]

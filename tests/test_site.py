@@ -1,0 +1,136 @@
+"""How the site is put together, without a browser."""
+
+import os
+import shutil
+
+import pytest
+
+from rlrepro.reproduce import find_notebooks, outdated
+from rlrepro.site import scripts
+from rlrepro.site.api import api
+from rlrepro.site.build import BookFailed, build
+from rlrepro.site.docstrings import as_restructured_text
+from rlrepro.site.stage import NothingToShow, slug, stage
+
+from .conftest import ROOT
+
+
+def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monkeypatch):
+    (tmp_path / "_build" / "html").mkdir(parents=True)
+    (tmp_path / "_build" / "html" / "index.html").write_text("the one before")
+    prose = tmp_path / "prose"
+    shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
+    (prose / "_toc.yml").write_text("format: jb-book\nroot: lonely\n")
+    (prose / "lonely.md").write_text("# Lonely\n\n[nowhere](no-such-page.md)\n")
+    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
+    (prose.parent / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
+    with pytest.raises(BookFailed, match="no-such-page"):
+        build(run, tmp_path)
+    assert (tmp_path / "_build" / "html" / "index.html").read_text() == "the one before"
+    assert [path.name for path in (tmp_path / "_build").iterdir()] == ["html"]
+
+
+def test_a_run_without_a_notebook_is_named(run, tmp_path):
+    some = tmp_path / "run"
+    some.mkdir()
+    for path in run.glob("*.*"):
+        if path.name != "03_slice_sampler.ipynb":
+            shutil.copy(path, some)
+    with pytest.raises(NothingToShow, match="03_slice_sampler"):
+        stage(some, tmp_path / "staged", results=ROOT / "results")
+
+
+def test_arguments_in_columns_become_a_list():
+    told = ["Does a thing * 2.", "", "name   what it is", "       and more", "n, m   two", "", "Raises an error."]
+    expected = [
+        "Does a thing \\* 2.",
+        "",
+        "`name`",
+        "    what it is",
+        "    and more",
+        "`n, m`",
+        "    two",
+        "",
+        "Raises an error.",
+        "",
+    ]
+    assert as_restructured_text(told) == expected
+
+
+def test_code_in_a_docstring_stays_code():
+    assert as_restructured_text(["So:", "", "    f(*x)"]) == ["So:", "", "::", "", "    f(*x)", ""]
+
+
+def test_a_link_to_a_heading_is_spelled_as_the_site_does():
+    assert slug("What-fits-on-my-card?") == "what-fits-on-my-card"
+    assert slug("If-you-can't-upgrade") == "if-you-cant-upgrade"
+
+
+def test_names_that_can_not_be_imported_say_why():
+    text = api("rlrepro.fixes")
+    assert ".. autofunction:: rlrepro.fixes.in_chunks" in text and ".. autoclass:: rlrepro.fixes.FactoredQ" in text
+    assert "`rlrepro.fixes.ChunkedPPOPolicy`\n: ChunkedPPOPolicy is for tianshou before 2.0" in text
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def npm(folder, script):
+    """A program called npm in the place of the real one."""
+    folder.mkdir()
+    (folder / "npm").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "npm").chmod(0o755)
+    return str(folder)
+
+
+def test_without_npm_it_says_what_to_install(empty_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(scripts.ScriptUnavailable, match=r"@jupyter-widgets/html-manager@\S+ has to be fetched once"):
+        scripts.scripts()
+
+
+def test_without_a_network_it_says_what_npm_said(empty_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", npm(tmp_path / "bin", "echo no such host >&2; exit 1") + os.pathsep + os.environ["PATH"])
+    with pytest.raises(scripts.ScriptUnavailable, match=r"try again with a network. npm said: no such host"):
+        scripts.scripts()
+
+
+def test_another_package_than_the_pinned_one_is_not_used(empty_cache, tmp_path, monkeypatch):
+    fake = npm(tmp_path / "bin", 'for last; do :; done; echo something else > "$last/package.tgz"')
+    monkeypatch.setenv("PATH", fake + os.pathsep + os.environ["PATH"])
+    with pytest.raises(scripts.ScriptUnavailable, match="another hash"):
+        scripts.scripts()
+    assert not list(empty_cache.rglob("*.js"))
+
+
+def test_scripts_are_fetched_once(monkeypatch):
+    found = scripts.scripts()
+    assert {path.name for path in found} >= {"widgets.js", "mathjax.js"} and all(path.stat().st_size for path in found)
+    monkeypatch.setenv("PATH", "")
+    assert scripts.scripts() == found
+
+
+def test_what_changed_since_is_run_again_and_then_the_verdicts(tmp_path):
+    notebooks, out = tmp_path / "notebooks", tmp_path / "out"
+    shutil.copytree(ROOT / "notebooks", notebooks)
+    out.mkdir()
+    for path in find_notebooks(folder=notebooks):
+        shutil.copy(path, out)
+        os.utime(path, (1, 1))
+    assert outdated(out, notebooks) == []
+    os.utime(notebooks / "03_slice_sampler.ipynb")
+    os.utime(out / "03_slice_sampler.ipynb", (1, 1))
+    assert [path.stem for path in outdated(out, notebooks)] == ["03_slice_sampler", "06_verdicts"]
+    assert outdated(tmp_path / "none", notebooks) == find_notebooks(folder=notebooks)
+
+
+def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
+    some = tmp_path / "run"
+    shutil.copytree(run, some)
+    damaged = some / "02_logp_old_oom.ipynb"
+    damaged.write_text("{")
+    done = run_cli("book", "--run", some, "--out", tmp_path / "book")
+    assert done.returncode == 1 and "02_logp_old_oom.ipynb" in done.stderr and "Traceback" not in done.stderr
