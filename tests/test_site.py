@@ -1,6 +1,7 @@
 """How the site is put together, without a browser."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from rlrepro.site import scripts
 from rlrepro.site.api import api
 from rlrepro.site.build import BookFailed, build
 from rlrepro.site.docstrings import as_restructured_text
+from rlrepro.site.machines import tabs
 from rlrepro.site.stage import NothingToShow, slug, stage
 
 from .conftest import ROOT
@@ -55,6 +57,27 @@ def test_arguments_in_columns_become_a_list():
         "",
     ]
     assert as_restructured_text(told) == expected
+
+
+def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
+    (reference,) = (ROOT / "results").glob("*/02_logp_old_oom.jsonl")
+    for name in ("one", "two"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        shutil.copy(reference, tmp_path / "results" / name)
+    only = tmp_path / "results" / "two" / reference.name
+    only.write_text("".join(line for line in only.read_text().splitlines(True) if "logp_old.timeline" in line))
+    (cell,) = tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
+    one, two = cell.source.split("{tab-item} ")[1:]
+    assert one.startswith("one\n") and two.startswith("two\n") and "profile full" in two
+    assert one.count(":alt: ") >= 4 and two.count(":alt: ") == 1 and "plot_timeline.png" in two
+    for path in re.findall(r"\{image\} /(\S+)", cell.source):
+        assert (tmp_path / "book" / path).read_bytes().startswith(b"\x89PNG")
+    assert tabs("00_start_here", tmp_path / "results", tmp_path) == tabs("02_logp_old_oom", tmp_path, tmp_path) == []
+
+
+def test_each_term_of_the_glossary_names_a_chapter():
+    terms = re.findall(r"^(\S.*)\n((?:  .*\n)+)", (ROOT / "book/glossary.md").read_text(), re.MULTILINE)
+    assert len(terms) >= 20 and all("](notebooks/" in text for _, text in terms)
 
 
 def test_code_in_a_docstring_stays_code():
