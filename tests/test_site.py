@@ -6,13 +6,15 @@ import shutil
 
 import pytest
 
+from rlrepro.lab import MissingRecord, Records
 from rlrepro.reproduce import find_notebooks, outdated
 from rlrepro.site import scripts
 from rlrepro.site.api import api
 from rlrepro.site.build import BookFailed, build
 from rlrepro.site.docstrings import as_restructured_text
-from rlrepro.site.machines import tabs
+from rlrepro.site.machines import plots_of, tabs
 from rlrepro.site.stage import NothingToShow, slug, stage
+from rlrepro.verdicts import all_claims
 
 from .conftest import ROOT
 
@@ -73,6 +75,13 @@ def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
     for path in re.findall(r"\{image\} /(\S+)", cell.source):
         assert (tmp_path / "book" / path).read_bytes().startswith(b"\x89PNG")
     assert tabs("00_start_here", tmp_path / "results", tmp_path) == tabs("02_logp_old_oom", tmp_path, tmp_path) == []
+
+
+@pytest.mark.parametrize("chapter", sorted({claim.chapter for claim in all_claims()}))
+def test_a_figure_without_its_records_says_so(chapter):
+    for plot in plots_of(chapter).values():
+        with pytest.raises(MissingRecord):
+            plot(Records())
 
 
 def test_each_term_of_the_glossary_names_a_chapter():
@@ -153,6 +162,8 @@ def test_what_changed_since_is_run_again_and_then_the_verdicts(tmp_path):
 def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
     some = tmp_path / "run"
     shutil.copytree(run, some)
+    for path in some.glob("*.ipynb"):
+        path.touch()  # newer than the notebooks, whatever run this is
     damaged = some / "02_logp_old_oom.ipynb"
     damaged.write_text("{")
     done = run_cli("book", "--run", some, "--out", tmp_path / "book")

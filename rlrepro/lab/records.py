@@ -70,13 +70,17 @@ class Records(list):
         """The records of that name whose setting has these values, in the order they were taken."""
         return Records(record for record in self if record.name == name and setting.items() <= record.setting.items())
 
-    def get(self, name: str, **setting) -> Record:
-        """The newest such record. Raises MissingRecord, saying what was looked for, where there is none."""
+    def all(self, name: str, **setting) -> "Records":
+        """The same, one record at least. Raises MissingRecord, saying what was looked for, where there is none."""
         found = self.where(name, **setting)
         if not found:
             wanted = ", ".join(f"{key}={value}" for key, value in setting.items())
             raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
-        return found[-1]
+        return found
+
+    def get(self, name: str, **setting) -> Record:
+        """The newest such record. Raises MissingRecord where there is none."""
+        return self.all(name, **setting)[-1]
 
     def series(self, name: str, along: str, **setting) -> dict[Any, Any]:
         """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`."""

@@ -18,7 +18,7 @@ disagree.
 
 def tabs(chapter: str, results: Path, figures: Path) -> list:
     """Cells for the chapter's end: a tab for each machine in `results` with its records. Pictures go to `figures`."""
-    plots = _plots(chapter)
+    plots = plots_of(chapter)
     found = [path for path in sorted(results.glob(f"*/{chapter}.jsonl")) if plots]
     if not found:
         return []
@@ -45,7 +45,7 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
     return [nbformat.v4.new_markdown_cell("\n".join([*parts, "::::::"]))]
 
 
-def _plots(chapter: str) -> dict:
+def plots_of(chapter: str) -> dict:
     """The functions of the chapter's case that draw from records alone, in the order of their file."""
     cases = {claim.chapter: claim.judge.__module__.removesuffix(".claims") for claim in all_claims()}
     if chapter not in cases:

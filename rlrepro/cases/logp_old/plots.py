@@ -56,7 +56,7 @@ def plot_peak_against_chunk(records: Records):
 def plot_timeline(records: Records):
     """Peak of preprocessing in each release, in the order of their publication."""
     figure, axes = figures.new_figure("Peak memory of preprocessing, release by release", width=9)
-    points = records.where("logp_old.timeline")
+    points = records.all("logp_old.timeline")
     smallest = min(point.value for point in points if point.value)
     for position, point in enumerate(points):
         if point.value is None:
@@ -103,7 +103,7 @@ def plot_largest_rollout(records: Records):
 def plot_twins(records: Records):
     """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
     figure, axes = figures.new_figure("GAIL and ICM, as released and with our cure", height=3.6)
-    rows = max(record.setting["rows"] for record in records.where("logp_old.twin_peak"))
+    rows = max(record.setting["rows"] for record in records.all("logp_old.twin_peak"))
     bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
     for position, (twin, stage) in enumerate(bars):
         for offset, cured in ((-0.19, False), (0.19, True)):

@@ -102,7 +102,7 @@ def plot_timeline(records: Records):
     figure, both = figures.new_figure("Release by release", width=9, height=5.6, rows=2)
     for axes, (loop, title) in zip(both, LOOPS.items(), strict=True):
         for offset, sampler in ((-0.2, "episode"), (0.2, "episode cached")):
-            points = records.where("slice_sampler.timeline", loop=loop, sampler=sampler)
+            points = records.all("slice_sampler.timeline", loop=loop, sampler=sampler)
             for position, point in enumerate(points):
                 color = figures.BUGGY if point.setting["release"] == BUGGY else figures.UPSTREAM
                 shade = 0.45 if sampler == "episode cached" else 1

@@ -38,7 +38,7 @@ def plot_grid(records: Records):
     for axes, release in zip(panels, (BUGGY, NEWEST), strict=True):
         cells = {
             (record.setting["max_batchsize"], record.setting["batch_size"]): record.setting["failed"]
-            for record in records.where("two_batch_sizes.fits", release=release)
+            for record in records.all("two_batch_sizes.fits", release=release)
         }
         _heat_map(axes, cells)
         axes.set_title(f"tianshou {release}", fontsize=11)
@@ -87,7 +87,7 @@ def _heat_map(axes, cells: dict[tuple[int, int], str | None]) -> None:
 def plot_collecting(records: Records):
     """What one step of the collector holds, release by release."""
     figure, axes = figures.new_figure("Memory of one step of collecting", height=2.8)
-    found = records.where("two_batch_sizes.collecting")
+    found = records.all("two_batch_sizes.collecting")
     for position, record in enumerate(found):
         gradients = record.setting["with_gradients"]
         color = figures.BUGGY if gradients else figures.UPSTREAM
@@ -108,7 +108,7 @@ def plot_collecting(records: Records):
 
 def plot_largest_batch(records: Records):
     """The largest minibatch of a gradient step that the article's card takes, for several networks."""
-    found = records.where("two_batch_sizes.largest_batch")
+    found = records.all("two_batch_sizes.largest_batch")
     figure, axes = figures.new_figure(f"The largest minibatch on {found[0].setting['gib']:g} GiB", height=2.9)
     for position, record in enumerate(found):
         axes.barh(position, record.value, color=figures.UPSTREAM, height=0.55)
