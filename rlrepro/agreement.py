@@ -64,6 +64,16 @@ class Judged:
         return len({verdict.outcome for verdict in self.tested.values()}) <= 1
 
 
+def best(judged: Judged) -> tuple[str, Verdict]:
+    """The first run that could test the claim, and what it says; the first run of all where none could."""
+    return next(iter((judged.tested or judged.verdicts).items()))
+
+
+def title(chapter: str) -> str:
+    """A chapter's name in a word or two."""
+    return f"{int(chapter[:2])} {chapter[3:].removesuffix('_oom').replace('_', ' ').replace('logp old', 'logp_old')}"
+
+
 def gather(run: str | Path, results: str | Path) -> list[Evidence]:
     """The run's evidence first, where it has records, then that of each folder of `results`, one for each machine and
     device found there. Raises FileNotFoundError where there are no records at all."""
@@ -112,12 +122,12 @@ def judged_markdown(judged: list[Judged]) -> str:
     to the cell that measured it."""
     lines = ["| | claim | verdict | figure, and why | other machines |", "|---|---|---|---|---|"]
     for each in judged:
-        label, verdict = next(iter((each.tested or each.verdicts).items()))
+        label, verdict = best(each)
         first = next(iter(each.verdicts))
-        others = {name: other.outcome for name, other in each.tested.items() if name != label}
+        others = {name: other for name, other in each.tested.items() if name != label}
         where = "" if label == first else f" (by {label})"
         link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
-        said = "agree" if others and each.agreed else ", ".join(f"{name}: {said}" for name, said in others.items())
+        said = "; ".join(f"{name}: {other.outcome}, {other.figure}" for name, other in others.items())
         told = f"{verdict.figure}; *{verdict.why}*"
         cells = (link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–")
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
@@ -142,20 +152,24 @@ def disagreement_markdown(judged: list[Judged], evidence: list[Evidence]) -> str
 
 
 def plot_verdicts(judged: list[Judged], label: str):
-    """A tile for each claim, in the colour of what this run says of it; a ring where another run disagrees."""
+    """A tile for each claim, in the colour of what this run says of it; pale, what the first run that could says, where
+    this one could not test it; and a black edge where runs disagree."""
     chapters = list(dict.fromkeys(each.claim.chapter for each in judged))
-    counted = Counter(each.verdicts[label].outcome for each in judged)
+    counted = Counter(best(each)[1].outcome for each in judged)
     told = ", ".join(f"{counted[outcome]} {outcome}" for outcome in SHOWN if counted[outcome])
     figure, axes = figures.new_figure(f"{len(judged)} claims: {told}", height=0.7 * len(chapters) + 1)
     for row, chapter in enumerate(chapters):
         for column, each in enumerate(one for one in judged if one.claim.chapter == chapter):
-            color, mark = SHOWN[each.verdicts[label].outcome]
+            color, mark = SHOWN[best(each)[1].outcome]
+            own = each.verdicts[label].outcome != UNTESTED or not each.tested
             edge = {"edgecolor": "black", "linewidth": 2.5} if not each.agreed else {}
-            axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color, **edge))
-            text = {"ha": "center", "va": "center", "color": "white"}
+            axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color if own else "white", **edge))
+            if not own:
+                axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color, alpha=0.25))
+            text = {"ha": "center", "va": "center", "color": "white" if own else color}
             axes.text(column + 0.46, row + 0.31, mark, fontsize=14, fontweight="bold", **text)
             axes.text(column + 0.46, row + 0.67, each.claim.id, fontsize=8.5, **text)
-    axes.set_yticks([row + 0.43 for row in range(len(chapters))], [name[3:].replace("_", " ") for name in chapters])
+    axes.set_yticks([row + 0.43 for row in range(len(chapters))], [title(name) for name in chapters])
     axes.tick_params(length=0)
     axes.set_xticks([])
     axes.set_xlim(0, max(Counter(each.claim.chapter for each in judged).values()))
@@ -163,9 +177,10 @@ def plot_verdicts(judged: list[Judged], label: str):
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.set_xlabel(
-        "✓ supported   ✗ refuted   ~ partly   ? not testable here   black edge: machines disagree", fontsize=9
+        "✓ supported   ✗ refuted   ~ partly   ? not tested   pale: by another run   black edge: runs disagree",
+        fontsize=9,
     )
     figure.described = f"One tile for each claim, a row for each chapter. {told.capitalize()}. " + "; ".join(
-        f"{each.claim.id} {each.verdicts[label].outcome}" for each in judged
+        f"{each.claim.id} {best(each)[1].outcome}" for each in judged
     )
     return figure

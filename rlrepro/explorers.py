@@ -13,8 +13,8 @@ from rlrepro.lab.units import format_value
 GIB = 2**30
 
 
-def plan_picture(planned: Plan, gib: float):
-    """What each stage of an update needs, against the card."""
+def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
+    """What each stage of an update needs, against the card; the axis reaches as far as `most_bytes` need."""
     failing = planned.failing_stage(gib)
     verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
     sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
@@ -28,7 +28,7 @@ def plan_picture(planned: Plan, gib: float):
     axes.axvline(gib, color=figures.NEUTRAL, ls="--", lw=1.5)
     axes.set_yticks(range(len(planned.stages)), list(planned.stages))
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.35 * max(gib, planned.peak_bytes / GIB))
+    axes.set_xlim(0, 1.35 * max(gib, (most_bytes or planned.peak_bytes) / GIB))
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the card")
     return figure

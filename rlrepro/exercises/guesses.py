@@ -4,6 +4,8 @@ from IPython.display import Markdown
 
 from rlrepro.lab.units import format_value
 
+NO_GUESS = ". (No guess was entered above.)"
+
 
 def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
     """The measured value beside the guess.
@@ -22,7 +24,7 @@ def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
 def _line(guess, measured, unit, what) -> str:
     told = f"{what + ': ' if what else ''}**measured {_shown(measured, unit)}**"
     if guess is None:
-        return f"{told}. (No guess was entered above.)"
+        return told + NO_GUESS
     if isinstance(measured, str):
         return f"{told}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
     if not isinstance(guess, int | float) or guess <= 0:

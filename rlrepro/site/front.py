@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from rlrepro.agreement import Judged, gather, judge_all, plot_verdicts
+from rlrepro.agreement import Judged, best, gather, judge_all, plot_verdicts
 from rlrepro.site.api import api
 
 
-def numbers(run: Path, results: Path, figures: Path) -> dict:
+def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
     """Names and functions for the prose; the summary picture is written to the folder `figures`."""
     evidence = gather(run, results)
     judged = judge_all(evidence)
@@ -17,7 +17,9 @@ def numbers(run: Path, results: Path, figures: Path) -> dict:
     by_id = {each.claim.id: each for each in judged}
     return {
         "claims": len(judged),
-        "count": lambda outcome: sum(each.verdicts[mine.label].outcome == outcome for each in judged),
+        "count": lambda outcome: sum(best(each)[1].outcome == outcome for each in judged),
+        "by_others": sum(best(each)[0] != mine.label for each in judged),
+        "repository": repository,
         "verdict": lambda claim_id: _sentence(by_id[claim_id]),
         "machine": "{processor}, {cores} cores, {memory}, GPU: {GPU}, {measured}, profile {profile}".format(
             **mine.traits
@@ -28,9 +30,14 @@ def numbers(run: Path, results: Path, figures: Path) -> dict:
 
 
 def _sentence(judged: Judged) -> str:
-    """A claim's verdict with its figure and reason, by the first run that could test it."""
-    label, verdict = next(iter((judged.tested or judged.verdicts).items()))
-    by = "" if label == next(iter(judged.verdicts)) else f" (by the records of {label})"
+    """A claim's verdict with why and the figure behind it, by the first run that could test it."""
+    label, verdict = best(judged)
+    by = "" if label == next(iter(judged.verdicts)) else f", by the records of {label}"
     claim = judged.claim
     link = f"notebooks/{claim.chapter}.ipynb#{claim.section.replace(' ', '-')}"
-    return f"“{claim.sentence}”: [**{verdict.outcome}**]({link}){by}: {verdict.figure}; {verdict.why}."
+    return f"“{claim.sentence}”: [**{verdict.outcome}**]({link}){by}. {upper(verdict.why)} ({verdict.figure})."
+
+
+def upper(sentence: str) -> str:
+    """With a capital at its beginning."""
+    return sentence[:1].upper() + sentence[1:]

@@ -9,7 +9,7 @@ import nbformat
 from rlrepro.lab.records import MissingRecord, read_records
 from rlrepro.verdicts import all_claims
 
-HEAD = """## On other machines
+HEAD = """## On reference machines
 
 The same figures from reference records, drawn by the same code. [The verdicts](06_verdicts.ipynb) say where machines
 disagree.
@@ -28,7 +28,7 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
         last = records[-1]
         place = f"{last.machine.cpu}, {last.machine.cores} cores, {last.device}, torch {last.machine.versions['torch']}"
         parts += [
-            f":::::{{tab-item}} {path.parent.name}",
+            f":::::{{tab-item}} {path.parent.name}, {last.profile}",
             f"{place}, profile {last.profile}, {last.taken_at:%Y-%m-%d}.",
         ]
         for name, plot in plots.items():

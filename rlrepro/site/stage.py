@@ -8,11 +8,13 @@ import nbformat
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from rlrepro.exercises.guesses import NO_GUESS
 from rlrepro.site import front, machines
 from rlrepro.site.scripts import scripts
 
 BOOK = Path(__file__).parents[2] / "book"
 HIDDEN = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
+FOLDED_LINES = 9  # of a cell that measures and keeps records, from which on it is folded away
 KEPT_OUT = shutil.ignore_patterns("_build", "__pycache__")
 
 
@@ -30,7 +32,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(BOOK, target, ignore=KEPT_OUT)
     shutil.copy(BOOK.parent / "CITATION.cff", target)
-    _fill_in(target, front.numbers(run, results, target / "figures"))
+    _fill_in(target, front.numbers(run, results, target / "figures", repository))
     _configure(target / "_config.yml", repository)
     wanted = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
     missing = [name for name in wanted if not (run / f"{Path(name).name}.ipynb").exists()]
@@ -73,22 +75,29 @@ def _configure(path: Path, repository: str) -> None:
 
 
 def _make_page(notebook) -> None:
-    """Cells as a page shows them: machinery folded away, links that the site knows, words beside each picture."""
+    """Cells as a page shows them: machinery folded away, links that the site knows, words beside each picture, and
+    nothing that only a reader with a kernel can answer."""
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": [HIDDEN.get(tag, tag) for tag in tags]})
         if cell.cell_type == "markdown":
             cell.source = _relink(cell.source)
+        elif "\ncheck(" in cell.source:
+            cell.outputs = []
+        elif "book.add(" in cell.source and cell.source.count("\n") > FOLDED_LINES:
+            cell.metadata.tags.append("hide-input")
         for output in cell.get("outputs", ()):
             if output.get("metadata", {}).get("image/png"):
                 cell.metadata["mystnb"] = {"image": {"alt": output.metadata["image/png"]["alt"]}}
             if "text/markdown" in output.get("data", {}):
-                output.data["text/markdown"] = _relink(output.data["text/markdown"])
+                output.data["text/markdown"] = _relink(output.data["text/markdown"].replace(NO_GUESS, ""))
 
 
 def _relink(text: str) -> str:
-    """Links to headings as the site spells them: Jupyter keeps the heading, the site makes a slug of it."""
+    """Links as the site spells them: Jupyter keeps a heading, the site makes a slug of it; and the book is one folder
+    higher."""
+    text = text.replace("](../book/", "](../")
     return re.sub(r"\]\(([\w/]+\.ipynb)?#([^)\s]+)\)", lambda found: f"]({found[1] or ''}#{slug(found[2])})", text)
 
 

@@ -94,7 +94,7 @@ def judge_integer_coding(records: Records) -> Verdict:
         f"besides its states, and {format_value(update, 'B')} for an update of {BATCH} rows"
     )
     if update > CARD:
-        return Verdict("refuted", figure, f"more than {CARD_GIB:.0f} GiB are left; {source(records)}")
+        return Verdict("refuted", figure, f"an update still needs more than {CARD_GIB:.0f} GiB; {source(records)}")
     return Verdict("supported", figure, source(records))
 
 
@@ -149,7 +149,8 @@ def judge_leak(records: Records) -> Verdict:
     before, after = max(n for n in peaks if n <= BATCH), max(peaks)
     figure = (
         f"an update's peak grows {peaks[before] / peaks[min(peaks)]:.3g} times until {before} transitions are stored, "
-        f"then {peaks[after] / peaks[before]:.3g} times until {after}; the buffer {held[after] / held[before]:.3g}"
+        f"then {peaks[after] / peaks[before]:.3g} times until {after}, while the buffer grows "
+        f"{held[after] / held[before]:.3g} times"
     )
     if peaks[before] <= ALIKE * peaks[min(peaks)]:
         return Verdict("refuted", figure, f"it does not grow; {source(records)}")

@@ -21,22 +21,20 @@ def _exponent(records: Records, release: str) -> tuple[float, dict]:
 
 def judge_whole_rollout(records: Records) -> Verdict:
     exponent, peaks = _exponent(records, BUGGY)
-    figure = f"exponent {exponent:.3f}, {format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
+    figure = f"peak ~ rows^{exponent:.3f}, {format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
     grows = LINEAR[0] <= exponent <= LINEAR[1]
     return Verdict(
         "supported" if grows else "refuted",
         figure,
-        f"peak of preprocessing in {BUGGY} grows as rows^{exponent:.2f}; 1 is linear",
+        f"twice the rollout, twice the memory: exponents from {LINEAR[0]} to {LINEAR[1]} count as that",
     )
 
 
 def judge_chunking_bounds(records: Records) -> Verdict:
     found = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
-    figure = ", ".join(f"{release}: exponent {exponent:.3f}" for release, exponent in found.items())
+    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in found.items())
     bounded = all(exponent <= FLAT for exponent in found.values())
-    return Verdict(
-        "supported" if bounded else "refuted", figure, f"the peak counts as bounded up to an exponent of {FLAT}"
-    )
+    return Verdict("supported" if bounded else "refuted", figure, f"exponents up to {FLAT} count as no growth")
 
 
 def judge_parameter(records: Records) -> Verdict:

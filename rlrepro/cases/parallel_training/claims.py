@@ -104,7 +104,10 @@ def judge_frameworks(records: Records) -> Verdict:
     limited, freed = (
         {way: slowdown(records, way=way, threads=threads)[1] for way in measured} for threads in ("framework", "all")
     )
-    figure = ", ".join(f"{way} {limited[way]:.3g} times, with all threads {freed[way]:.3g}" for way in limited)
+    figure = ", ".join(
+        f"{way}: a step takes {limited[way]:.3g} times its share, {freed[way]:.3g} with torch's own threads"
+        for way in limited
+    )
     if max(limited.values()) > SLOWER:
         return Verdict("refuted", figure, "slowed down inside a framework too")
     if max(freed.values()) > SLOWER:
@@ -117,7 +120,9 @@ def judge_linear(records: Records) -> Verdict:
     count = min(each for each in scripts if each >= cores(records))
     ours = records.series("parallel_training.of_ideal", "processes", way="train_many")
     most = max(ours)
-    figure = f"{scripts[count]:.2g} of the ideal with {count} scripts, {ours[most]:.2g} with train_many ({most})"
+    figure = (
+        f"{count} scripts reach {scripts[count]:.2g} of the ideal throughput, {most} by train_many {ours[most]:.2g}"
+    )
     if scripts[count] >= NEARLY_LINEAR:
         return Verdict("supported", figure, f"at least {NEARLY_LINEAR} of it with the article's cure")
     if ours[most] >= NEARLY_LINEAR:

@@ -12,6 +12,7 @@ SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
 ALIKE = 3  # the factor up to which a ratio of two times counts as the article's: caches and memory differ by machine
 LINEAR = (0.8, 1.2)  # exponents that count as growing in proportion
+CLEARLY = 1.25  # one fit is better than another if its largest miss is smaller by this factor
 FLAT = 0.2  # the exponent up to which a time counts as the same; the article's capacities would make it 0.44
 TWICE = (1.4, 2.8)  # ratios that count as "about twice"
 TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
@@ -22,7 +23,11 @@ def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
     """A record of the article's own sizes, which profile full measures."""
     found = records.where(f"slice_sampler.{name}", stored=stored, **setting)
     if not found:
-        raise MissingRecord(f"no record of slice_sampler.{name} with the article's {stored:,} rows (profile full)")
+        raise MissingRecord(
+            f"no record of slice_sampler.{name} with the article's sizes: {stored:,} rows, "
+            + ", ".join(f"{key} {value}" for key, value in setting.items())
+            + " (profile full)"
+        )
     return found[-1]
 
 
@@ -88,11 +93,13 @@ def judge_exponential(records: Records) -> Verdict:
         f"time ~ stored^{exponent:.2f}; off that line by a factor of {power:.2f}, off the best exponential by "
         f"{exponential:.2f}"
     )
-    if exponential < power:
-        return Verdict("supported", figure, "an exponential fits better than a power")
+    if exponential * CLEARLY < power:
+        return Verdict("supported", figure, "an exponential fits clearly better than a power")
     if LINEAR[0] <= exponent <= LINEAR[1]:
         return Verdict("refuted", figure, "it is linear in the rows stored")
-    return Verdict("refuted", figure, "it is a power of the rows stored, not an exponential")
+    if power * CLEARLY < exponential:
+        return Verdict("refuted", figure, "it is a power of the rows stored, not an exponential")
+    return Verdict("not testable here", figure, "neither fits clearly better; more sizes are needed (profile full)")
 
 
 def judge_done_flags(records: Records) -> Verdict:
@@ -118,8 +125,8 @@ def judge_rewrite(records: Records) -> Verdict:
     newest = records.get("slice_sampler.release_ratio", release=NEWEST)
     low, high = record.spread or (record.value, record.value)
     figure = (
-        f"{BUGGY} takes {format_value(record.value, 'ratio')} the time of {FIXED} ({low:.2g} to {high:.2g}), "
-        f"{newest.value:.3g}× of {NEWEST}"
+        f"{BUGGY} takes {record.value:.3g}× the time of {FIXED} ({low:.3g} to {high:.3g}), {newest.value:.3g}× of "
+        f"{NEWEST}, from {record.setting['stored']:,} rows"
     )
     if TWO_TO_THREE[0] <= record.value <= TWO_TO_THREE[1]:
         return Verdict("supported", figure, f"{TWO_TO_THREE[0]} to {TWO_TO_THREE[1]} counts as that; without the cache")
@@ -146,7 +153,9 @@ def judge_bit_operations(records: Records) -> Verdict:
     by_bytes, by_time = (each["int64"] / each["bool"] for each in (moved, taken))
     figure = f"int64 ids move {by_bytes:.3g} times the bytes of bool ids, and take {by_time:.3g} times the time"
     if by_time <= by_bytes * ALIKE:
-        return Verdict("refuted", figure, "a bool fills a byte, and wider ids cost no more than their bytes")
+        return Verdict(
+            "refuted", figure, f"a bool fills a byte; wider ids cost what their bytes do, within a factor of {ALIKE}"
+        )
     return Verdict("partly", figure, "the bytes moved do not explain all of it")
 
 

@@ -46,8 +46,12 @@ def _judge_parameter(records, which, network):
         without, with_gradients = (_largest_forward(records, release, network, each) for each in (False, True))
         own, other = (without, with_gradients) if which == 0 else (with_gradients, without)
         holds.append(_is_bound(own, which) and _follows(own, which) and not _follows(other, which))
-        lines.append(f"{release}: {min(own.values()):,} to {max(own.values()):,} rows in {governs}")
-    figure = ", ".join(lines)
+        asked = sorted(
+            {pair[which]: max(own[other] for other in own if other[which] == pair[which]) for pair in own}.items()
+        )
+        seen = " and ".join(f"at most {rows:,} rows for {size}" for size, rows in asked)
+        lines.append(f"{release}: {seen}, in {governs}")
+    figure = "; ".join(lines)
     if all(holds):
         return Verdict("supported", figure, f"the size follows {name} and stays below twice of it; the {others} not")
     return Verdict("refuted", figure, f"{name} does not bound {governs}, or the {others} follow it too")
@@ -86,13 +90,13 @@ def judge_chunks(records: Records) -> Verdict:
     beyond = [record for record in found if record.value > record.setting["max_batchsize"]]
     worst = max(found, key=lambda record: record.value / record.setting["max_batchsize"])
     asked = worst.setting["max_batchsize"]
-    figure = f"asked for {asked}, {worst.setting['rows']} rows: {worst.value} at once"
+    figure = f"asked for {asked} rows at a time, of {worst.setting['rows']} came {worst.value} at once"
     if not beyond:
         return Verdict("supported", figure, "no chunk was larger than asked for")
     if len(beyond) == len(found):
         return Verdict("refuted", figure, "every chunk was larger than asked for")
     return Verdict(
-        "partly", figure, "where the size divides the rollout; otherwise the rest is joined to the last chunk"
+        "partly", figure, "only where the size divides the rollout; otherwise the rest is joined to the last chunk"
     )
 
 
@@ -100,17 +104,17 @@ def judge_eight_rows(records: Records) -> Verdict:
     found = records.where("two_batch_sizes.largest_batch", gib=ARTICLE_GIB)
     if not found:
         raise MissingRecord("no record of two_batch_sizes.largest_batch")
-    figure = ", ".join(
-        f"{record.setting['network']} {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
+    figure = "; ".join(
+        f"{record.setting['network']}: {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
         for record in found
     )
     about = [record.setting["network"] for record in found if ABOUT_8[0] <= record.value <= ABOUT_8[1]]
     if len(about) == len(found):
         return Verdict("supported", figure, f"about 8 rows for each network, on {ARTICLE_GIB} GiB")
     if about:
-        return Verdict("partly", figure, f"of these networks for {', '.join(about)}; the article does not name its own")
+        return Verdict("partly", figure, f"about 8 only for {', '.join(about)}; the article does not name its network")
     return Verdict(
-        "refuted", figure, f"for none of these networks on {ARTICLE_GIB} GiB; the article does not name its own"
+        "refuted", figure, f"for none of these networks on {ARTICLE_GIB} GiB; the article does not name its network"
     )
 
 
