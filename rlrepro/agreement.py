@@ -178,7 +178,7 @@ def plot_verdicts(judged: list[Judged], label: str):
     axes.spines[:].set_visible(False)
     axes.set_xlabel(
         "✓ supported   ✗ refuted   ~ partly   ? not tested   pale: by another run   black edge: runs disagree",
-        fontsize=9,
+        fontsize=8,
     )
     figure.described = f"One tile for each claim, a row for each chapter. {told.capitalize()}. " + "; ".join(
         f"{each.claim.id} {best(each)[1].outcome}" for each in judged
