@@ -40,7 +40,7 @@ class Evidence:
             "GPU": machine.gpu or "none",
             "device": last.device,
             "profile": ", ".join(sorted({record.profile for record in self.records})),
-            "torch": machine.versions["torch"],
+            "torch": machine.versions.get("torch", "unknown"),
             "Python": machine.python,
             "system": machine.system,
             "measured": f"{last.taken_at:%Y-%m-%d}",
@@ -78,7 +78,8 @@ def gather(run: str | Path, results: str | Path) -> list[Evidence]:
     """The run's evidence first, where it has records, then that of each folder of `results`, one for each machine and
     device found there. Raises FileNotFoundError where there are no records at all."""
     found = [("this run", read_records(run))] if Path(run).exists() else []
-    found += [(folder.name, read_records(folder)) for folder in sorted(Path(results).glob("*/"))]
+    for folder in sorted(Path(results).glob("*/")):
+        found.append((f"results/{folder.name}" if folder.name == "this run" else folder.name, read_records(folder)))
     evidence = []
     for label, records in found:
         places = {}
@@ -111,10 +112,14 @@ def how_they_differ(evidence: list[Evidence], labels) -> str:
 
 def evidence_markdown(evidence: list[Evidence]) -> str:
     """A table of the machines: a column for each run."""
-    rows = [f"| | {' | '.join(each.label for each in evidence)} |", "|---" * (len(evidence) + 1) + "|"]
     traits = [each.traits for each in evidence]
-    rows += [f"| {trait} | {' | '.join(each[trait] for each in traits)} |" for trait in traits[0]]
-    return "\n".join(rows)
+    rows = [_row("", *(each.label for each in evidence)), "|---" * (len(evidence) + 1) + "|"]
+    return "\n".join([*rows, *(_row(trait, *(each[trait] for each in traits)) for trait in traits[0])])
+
+
+def _row(*cells: str) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def judged_markdown(judged: list[Judged]) -> str:
@@ -129,8 +134,7 @@ def judged_markdown(judged: list[Judged]) -> str:
         link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
         said = "; ".join(f"{name}: {other.outcome}, {other.figure}" for name, other in others.items())
         told = f"{verdict.figure}; *{verdict.why}*"
-        cells = (link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        lines.append(_row(link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–"))
     return "\n".join(lines)
 
 

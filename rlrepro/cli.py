@@ -64,7 +64,8 @@ def verdicts(folder, as_json):
 @click.option("--run", type=click.Path(path_type=Path), default=LATEST, show_default=True, help="Executed notebooks.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("book"), show_default=True, help="Where it goes.")
 def book(run, out):
-    """Build the site of a run: OUT/_build/html. Notebooks that the run lacks, or that changed since, are run first."""
+    """Build the site of a run: OUT/_build/html. Notebooks that the run lacks, or that changed since, are run
+    first, with its profile and device."""
     from rlrepro import reproduce as runner
     from rlrepro.site.build import BookFailed, build
     from rlrepro.site.scripts import ScriptUnavailable
@@ -72,7 +73,7 @@ def book(run, out):
 
     try:
         old = runner.outdated(run)
-        for done in runner.run_notebooks(old, run, {"profile": "smoke", "device": "auto"}) if old else ():
+        for done in runner.run_notebooks(old, run, runner.parameters_of_run(run)) if old else ():
             click.echo(f"{done.name} {'failed at ' + done.error if done.error else 'ran'}: {done.path}")
             if done.error:
                 sys.exit(1)

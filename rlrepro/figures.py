@@ -1,5 +1,6 @@
 """One house style for every plot: a colour for each role, direct labels, a caption with the machine."""
 
+import re
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from matplotlib import figure as mpl_figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullFormatter
 from PIL import Image
 
 from rlrepro.lab.records import MissingRecord, Record
@@ -58,12 +59,18 @@ class Figure(mpl_figure.Figure):
         titles = [self.get_suptitle(), *(axes.get_title(side) for axes in self.axes for side in ("left", "center"))]
         along = [f"{axes.get_xlabel()} against {axes.get_ylabel()}" for axes in self.axes if axes.get_ylabel()]
         along += [f"{axes.get_xlabel()}" for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
-        named = [text.get_text() for axes in self.axes for text in (*axes.texts, *_legend(axes))]
-        parts = [*titles, "; ".join(dict.fromkeys(along)), ", ".join(dict.fromkeys(filter(str.strip, named)))]
-        return ". ".join(" ".join(part.split()) for part in parts if part.strip())
+        named = [text.get_text() for axes in self.axes for text in (*_kinds(axes), *axes.texts, *_legend(axes))]
+        parts = [*titles, "; ".join(dict.fromkeys(along)), ", ".join(filter(str.strip, named))]
+        return ". ".join(" ".join(re.sub(r"[${}]", "", part).split()) for part in parts if part.strip())
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         return self.png(), {"alt": self.alt()}
+
+
+def _kinds(axes) -> list:
+    """The names along an axis that has names in place of numbers."""
+    named = [axis for axis in (axes.xaxis, axes.yaxis) if isinstance(axis.get_major_formatter(), FixedFormatter)]
+    return [label for axis in named for label in axis.get_ticklabels()]
 
 
 def _legend(axes) -> list:

@@ -57,16 +57,40 @@ def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[P
 
 
 def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
-    """The notebooks that were not executed in `out`, or changed since; and with any of them those that come after all
-    others, which judge what the others measured."""
+    """The notebooks that `out` lacks, or their records, or has of another text; and with any of them those that judge
+    what the others measured."""
     there = find_notebooks(folder=folder)
-    old = [path for path in there if not _is_newer(Path(out) / path.name, path)]
+    old = [path for path in there if not _is_of(Path(out) / path.name, path)]
     last = [path for path in there if "run" in parameters_of(path)]
     return sorted({*old, *last}) if old else []
 
 
-def _is_newer(executed: Path, notebook: Path) -> bool:
-    return executed.exists() and executed.stat().st_mtime >= notebook.stat().st_mtime
+def parameters_of_run(out: Path) -> dict[str, object]:
+    """With which profile and device the notebooks in `out` were run; smoke and auto where there are none."""
+    for path in sorted(Path(out).glob("*.ipynb")):
+        executed = _read(path)
+        if executed and "papermill" in executed.metadata:
+            given = executed.metadata.papermill.parameters
+            return {"profile": given.get("profile", "smoke"), "device": given.get("device", "auto")}
+    return {"profile": "smoke", "device": "auto"}
+
+
+def _is_of(executed: Path, notebook: Path) -> bool:
+    """Whether that is this notebook, executed, with its records beside it."""
+    found = _read(executed) if executed.with_suffix(".jsonl").exists() else None
+    return found is not None and _texts(found) == _texts(_read(notebook))
+
+
+def _texts(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
+
+
+def _read(path: Path):
+    """The notebook, or None where there is none that can be read."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except (OSError, ValueError, nbformat.ValidationError):
+        return None
 
 
 def parameters_of(notebook: Path) -> dict[str, str]:

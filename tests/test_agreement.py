@@ -1,10 +1,13 @@
 """Runs of several machines: each is judged by its own records, and where they disagree that is told."""
 
 import re
+from collections import Counter
 
 import pytest
+from matplotlib.colors import to_hex
 
 from rlrepro.agreement import (
+    SHOWN,
     disagreement_markdown,
     evidence_markdown,
     gather,
@@ -64,6 +67,16 @@ def test_the_run_comes_first_then_each_machine(evidence):
     assert table[0].count("|") == 5 and any("a card" in line for line in table)
 
 
+def test_a_folder_may_have_any_name(folders, tmp_path):
+    records = read_records(folders[0])
+    for name in ("this run", "a|b"):
+        write(tmp_path / "results" / name, records)
+    evidence = gather(folders[0], tmp_path / "results")
+    assert [each.label for each in evidence] == ["this run", "a|b", "results/this run"]
+    assert all(len(each.verdicts) == 3 for each in judge_all(evidence))
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in evidence_markdown(evidence).splitlines())
+
+
 def test_devices_of_one_folder_are_judged_apart(tmp_path):
     records = read_records(REFERENCE)
     twins = [record.model_copy(update={"device": "cuda"}) for record in records]
@@ -114,4 +127,9 @@ def test_the_picture_has_a_tile_a_claim_and_an_edge_where_machines_disagree(judg
     figure = plot_verdicts(judged, "this run")
     tiles = figure.axes[0].patches
     assert len(tiles) == len(all_claims()) and sum(tile.get_linewidth() == 2.5 for tile in tiles) == 1
+    assert len({tile.get_xy() for tile in tiles}) == len(tiles)
+    for tile, each in zip(tiles, judged, strict=True):
+        assert to_hex(tile.get_facecolor()) == SHOWN[each.verdicts["this run"].outcome][0].lower()
+    told = Counter(each.verdicts["this run"].outcome for each in judged)
+    assert f"{told['refuted']} refuted" in figure.axes[0].get_title("left")
     assert all(f"{claim.id} " in figure.alt() for claim in all_claims())

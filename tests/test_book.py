@@ -4,17 +4,22 @@ import os
 import re
 import shutil
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
+import nbformat
 import pytest
 
+from rlrepro.agreement import best, gather, judge_all
 from rlrepro.reproduce import find_notebooks
 from rlrepro.site.build import build
 from rlrepro.verdicts import all_claims
+
+from .conftest import ROOT
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
@@ -67,7 +72,9 @@ class Visit:
     weight: int = 0  # bytes of all that the page loads
     text: str = ""
     without_alt: list = field(default_factory=list)
+    alts: set = field(default_factory=set)
     broken_images: list = field(default_factory=list)
+    formulas: int = 0
     links: list = field(default_factory=list)
     anchors: set = field(default_factory=set)
     narrow_width: int = 0
@@ -126,7 +133,9 @@ def visits(browser, site, pages):
         visit.text = page.inner_text("main")
         images = look("img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])")
         visit.without_alt = [source for source, alt, _ in images if not alt.strip()]
+        visit.alts = {alt for _, alt, _ in images}
         visit.broken_images = [source for source, _, drawn in images if not drawn]
+        visit.formulas = page.locator("mjx-container").count()
         visit.links = look("a[href]", "all => all.map(a => a.href)")
         visit.anchors = set(look("[id]", "all => all.map(e => e.id)"))
         visit.weight = sum(len(response.body()) for response in visit.loaded)
@@ -166,6 +175,19 @@ def test_no_page_shows_a_traceback_or_skips_anything(visits):
         assert "skipped" not in visit.text.lower(), name
 
 
+def test_formulas_are_set(visits):
+    assert visits["notebooks/02_logp_old_oom.html"].formulas >= 1
+    assert not any("mathjax" in response.url for response in visits["gpu.html"].loaded)  # two megabytes for nothing
+
+
+def test_pictures_are_told_in_words(visits, run):
+    """The words that a figure has in the executed notebook are those on its page."""
+    for path in run.glob("0*.ipynb"):
+        outputs = [each for cell in nbformat.read(path, 4).cells for each in cell.get("outputs", ())]
+        alts = {each.metadata["image/png"]["alt"] for each in outputs if "image/png" in each.get("metadata", {})}
+        assert alts <= visits[f"notebooks/{path.stem}.html"].alts and all(len(alt) > 40 for alt in alts), path
+
+
 def test_internal_links_resolve(visits, site):
     broken = []
     for name, visit in visits.items():
@@ -184,10 +206,15 @@ def test_the_largest_page_is_light(visits):
     assert 0 < visits[heaviest].weight < LARGEST_PAGE, heaviest
 
 
-def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(visits):
+def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(visits, run):
     text = visits["index.html"].text
     assert text.count("You see:") == text.count("Change:") == 5
     assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 10
+    judged = judge_all(gather(run, ROOT / "results"))
+    outcomes = Counter(best(each)[1].outcome for each in judged)
+    assert f"Of the {len(judged)} claims" in text and f"{outcomes['refuted']} were refuted" in text
+    assert f"{outcomes['supported']} were supported" in text and f"{outcomes['partly']} are true under" in text
+    assert best(next(each for each in judged if each.claim.id == "SS4"))[1].figure in text
 
 
 def letters(text):

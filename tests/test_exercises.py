@@ -5,9 +5,12 @@ import re
 
 import nbformat
 import pytest
+import torch
 
 from rlrepro.agreement import gather, judge_all
+from rlrepro.claims import Verdict
 from rlrepro.exercises.core import CHAPTERS, exercises, judge
+from rlrepro.exercises.parallel_training import SUSPECTS
 from rlrepro.lab import read_records
 from rlrepro.reproduce import find_notebooks
 
@@ -38,6 +41,7 @@ def solved(run):
     return found
 
 
+REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 EXERCISES = [(path.stem, *each) for path in find_notebooks() for each in checks(path)]
 
 
@@ -58,44 +62,156 @@ def test_a_solution_passes_and_no_answer_fails_kindly(solved, chapter, number, a
     assert solution.right, solution.message
 
 
-WRONG = {
-    "0.1": lambda rows: rows * 4096 * 4,
-    "0.2": 64,
-    "0.3": lambda records: exec("raise KeyError('no')"),
-    "1.1": {"1.1.0 fails in learn": "max_batchsize"},
-    "1.2": lambda rows, size: size,
-    "1.3": 2048,
-    "1.4": 1000,
-    "2.1": lambda rows, max_batchsize: rows,
-    "2.2": lambda records, gib: 10,
-    "2.3": lambda dist, actions: dist.log_prob(actions).flatten(),
-    "2.4": lambda fn, rows, size: fn(rows),
-    "3.1": lambda length, slice_len: length - slice_len + 1,
-    "3.2": lambda release, stored, id_bytes: stored * id_bytes,
-    "3.3": lambda capacity, written, episode: [],
-    "3.4": lambda records, seconds: seconds,
-    "4.1": lambda cores, trainings: cores // trainings,
-    "4.2": {},
-    "4.3": lambda records: 0.0,
-    "4.4": {"OMP_NUM_THREADS": "2"},
-    "5.1": 4 * 768,
-    "5.2": lambda mask: mask,
-    "5.3": lambda weight, bias, states, actions: states,
-    "5.4": lambda critic, states, actions, size: critic(states, actions).max(1),
-    "6.1": "logp_old.peak",
-    "6.2": {"LO5"},
-    "6.3": lambda records: None,
+def verdict(outcome):
+    return Verdict(outcome, "", "")
+
+
+def longest_only(records):
+    old, new = (records.series("logp_old.peak", "rows", release=r, network="nature") for r in ("1.0.0", "1.1.0"))
+    return verdict("supported" if new[max(old)] <= old[max(old)] else "refuted")
+
+
+def last_kept(critic, states, actions, size):
+    """The best of the last chunk, counted from its beginning."""
+    for start in range(0, len(actions), size):
+        values, rows = critic(states, actions[start : start + size]).max(dim=1)
+    return values, rows
+
+
+def zero_at_first(critic, states, actions, size):
+    best, indices = torch.zeros(len(states)), torch.zeros(len(states), dtype=torch.long)
+    for start in range(0, len(actions), size):
+        values, rows = critic(states, actions[start : start + size]).max(dim=1)
+        indices = torch.where(values > best, rows + start, indices)
+        best = torch.maximum(values, best)
+    return best, indices
+
+
+def all_pairs(weight, bias, states, actions):
+    pairs = torch.cat([states[:, None].expand(-1, len(actions), -1), actions.expand(len(states), -1, -1)], dim=-1)
+    return torch.nn.functional.linear(pairs, weight, bias)
+
+
+FAILED = {"1.1.0 fails in returns": "max_batchsize", "1.1.0 fails in learn": "batch_size"}
+WRONG = {  # answers that come near, and a word of the hint that each must get
+    "0.1": [(lambda rows: rows * 4096 * 4, "too small, by a factor"), (lambda rows: 2 * 1000 * 4096 * 4, "2,000 rows")],
+    "0.2": [(64, "slightly larger"), (140, "above 4 MiB"), ("many", "could not be used")],
+    "0.3": [
+        (lambda records: verdict("supported"), "'supported'"),
+        (lambda records: verdict("refuted" if records.get("start.time_ratio").value > 2 else "supported"), "'refuted'"),
+        (lambda records: exec("raise KeyError('no')"), "KeyError"),
+    ],
+    "1.1": [
+        (FAILED, "no answer yet for: 1.0.0"),
+        (FAILED | {"1.0.0 fails in logp_old": "max_batchsize"}, "Look again"),
+    ],
+    "1.2": [
+        (lambda rows, size: size, "100 rows"),
+        (lambda rows, size: 32 + rows % 32, "largest chunk"),
+        (lambda rows, size: size + rows % size, "20 rows"),
+    ],
+    "1.3": [(2048, "does not fit"), (16, "so does twice"), (500, "power of two")],
+    "1.4": [(1000, "too small, by orders"), (300_000_000, "too large")],
+    "2.1": [
+        (lambda rows, size: rows / size, "less than one chunk"),
+        (lambda rows, size: rows, "How many rows"),
+        (lambda rows, size: rows / min(rows, size), "remainder"),
+    ],
+    "2.2": [(lambda records, gib: 10, "too small"), (lambda records, gib: 1150, "half as high")],
+    "2.3": [
+        (lambda dist, actions: dist.log_prob(actions).flatten(), "found shape (15,)"),
+        (lambda dist, actions: dist.log_prob(actions).reshape(len(actions), -1).mean(1), "numbers are wrong"),
+    ],
+    "2.4": [
+        (lambda fn, rows, size: fn(rows), "was given [10]"),
+        (lambda fn, rows, size: torch.cat([fn(row) for row in rows.split(1)]), "more than needed"),
+        (lambda fn, rows, size: torch.cat([fn(rows) for rows in reversed(rows.split(size))]), "in their order"),
+    ],
+    "3.1": [
+        (lambda length, slice_len: length - slice_len + 1, "of 2 rows"),
+        (lambda length, n: length - n, "500 rows"),
+    ],
+    "3.2": [(lambda release, stored, size: stored * size, "too small"), (lambda r, n, b: n * (4 * b + 4), "0.14.1")],
+    "3.3": [
+        (lambda capacity, written, episode: [], "not []"),
+        (
+            lambda c, w, e: [
+                ((n * e + e - 1) % c, min(e, n * e + e - max(0, w - c)))
+                for n in range(w // e)
+                if n * e + e - 1 > max(0, w - c)
+            ],
+            "8",
+        ),
+    ],
+    "3.4": [
+        (lambda records, seconds: seconds, "too small"),
+        (lambda records, seconds: max(records.series("slice_sampler.online", "stored")), "too large"),
+    ],
+    "4.1": [(lambda cores, trainings: cores // trainings, None), (lambda cores, trainings: 1, "64 cores")],
+    "4.2": [({}, "no answer yet"), (dict.fromkeys(SUSPECTS, "lock"), "predicts the opposite")],
+    "4.3": [(lambda records: 0.0, "too small"), (lambda records: 1.0, "too large")],
+    "4.4": [({"OMP_NUM_THREADS": "2"}, "2 threads"), ({"NOTHING": "1"}, None)],
+    "5.1": [(4 * 768, "too small, by orders"), (768 * 4 + 2 * 5_000 * 8 * 4 + 2 * 5_000 + 8 * 4, "a little")],
+    "5.2": [
+        (lambda mask: mask, "found 8 of torch.bool"),
+        (lambda mask: mask[-1:].to(torch.uint8).repeat(-(-len(mask) // 8)), "look the same"),
+    ],
+    "5.3": [
+        (lambda weight, bias, states, actions: states, "Expected shape"),
+        (all_pairs, "pairs were made"),
+        (lambda w, b, s, a: all_pairs(w, b, s, a) + 1, "values are not those"),
+    ],
+    "5.4": [
+        (lambda critic, states, actions, size: critic(states, actions).max(1), "given 100 actions"),
+        (last_kept, "from the beginning"),
+        (zero_at_first, "actions are wrong"),
+        (lambda critic, states, actions, size: (states.sum(1), states.sum(1)), "asked about 0"),
+    ],
+    "6.1": [("logp_old.peak", "not judged by")],
+    "6.2": [({"LO5"}, "1 of yours can be judged"), (set(), "0 of yours")],
+    "6.3": [
+        (lambda records: verdict("supported"), "'supported'"),
+        (longest_only, "shortest rollout"),
+        (lambda records: verdict("refuted"), "as they were measured"),
+        (lambda records: None, "could not be used"),
+    ],
 }
 
 
 @pytest.mark.parametrize("chapter, number, answer", EXERCISES)
 def test_a_wrong_answer_gets_a_hint_that_is_not_the_answer(solved, chapter, number, answer):
     names, records = solved[chapter]
-    told = judge(number, WRONG[number], records)
-    assert not told.right and told.message.startswith(("not yet. ", "your answer could not be used: "))
     solution = names[answer]
-    if isinstance(solution, int | str) and not isinstance(solution, bool):
-        assert f"{solution:,}" not in told.message if isinstance(solution, int) else solution not in told.message
+    for wrong, word in WRONG[number]:
+        told = judge(number, wrong, records)
+        assert not told.right and told.message.startswith(("not yet. ", "your answer could not be used: ")), wrong
+        assert word is None or word in told.message
+        if isinstance(solution, int | str):
+            assert (f"{solution:,}" if isinstance(solution, int) else solution) not in told.message
+
+
+@pytest.mark.parametrize("chapter, number, answer", EXERCISES)
+def test_solutions_pass_by_the_records_of_the_reference_machine(solved, chapter, number, answer):
+    names, _ = solved[chapter]
+    if chapter != "06_verdicts":  # its answers are of the run
+        assert judge(number, names[answer], read_records(REFERENCE / f"{chapter}.jsonl")).right
+
+
+def test_a_check_leaves_random_numbers_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    for number in ("5.2", "5.3", "5.4", "2.3"):
+        judge(number, lambda *given: torch.rand(3))
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_an_error_names_the_readers_own_line():
+    def mine(dist, actions):
+        raise ValueError("my mistake")
+
+    assert 'raise ValueError("my mistake")' in judge("2.3", mine).message
+    assert "line" not in judge("0.2", "many").message
 
 
 def test_the_untouched_notebooks_say_what_to_do(run):

@@ -1,5 +1,6 @@
 """The reveal after a guess says what was measured, and by how much the guess was off."""
 
+import numpy as np
 import pytest
 
 from rlrepro.exercises import check, reveal
@@ -12,8 +13,10 @@ from rlrepro.exercises import check, reveal
         (4096, "exactly that"),
         (1024, "you guessed 1.0 KiB: 4 times too little"),
         (8192, "2 times too much"),
-        (-1, "-1, is no positive number"),
-        ("many", "'many', is no positive number"),
+        (-1, "-1, is no number of that kind"),
+        ("many", "'many', is no number of that kind"),
+        (0, "4.0 KiB too little"),
+        (np.int64(2048), "2 times too little"),
     ],
 )
 def test_a_number_is_held_against_the_measured_one(guess, said):
@@ -25,6 +28,9 @@ def test_words_are_right_or_not():
     assert lines[0].endswith("you said x, which is right.")
     assert lines[1].endswith("you said x, which is not what was measured.")
     assert lines[2].endswith("(No guess was entered above.)")
+    assert reveal("x", {"a": "x"}).data.endswith("which is right.")
+    assert reveal(5, None, "rows").data == "**measured nothing**."
+    assert reveal(0, 0, "count").data.endswith("you guessed 0: exactly that.")
     assert reveal(None, {"a": "x"}).data == "- a: **measured x**. (No guess was entered above.)"
 
 

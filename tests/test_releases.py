@@ -215,6 +215,12 @@ def test_a_source_names_its_lines_where_the_library_is_developed(old):
     assert old.source("rlrepro.lab.units:format_value").url == ""
 
 
+def test_a_decorated_function_is_linked_to_where_it_is_written():
+    with Release("torchrl==0.6.0") as release:
+        url = release.source("torchrl.objectives.ppo:PPOLoss.forward").url
+    assert re.fullmatch(r"\S+/blob/v0.6.0/torchrl/objectives/ppo.py#L\d+-L\d+", url)
+
+
 def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
     with pytest.raises(ReleaseUnavailable) as raised:
         Release("tianshou==1.0.0").run(version)

@@ -5,15 +5,19 @@ import re
 import shutil
 
 import pytest
+from click.testing import CliRunner
+from filelock import FileLock
+from nbformat import v4
 
+from rlrepro import cli, reproduce
 from rlrepro.lab import MissingRecord, Records
-from rlrepro.reproduce import find_notebooks, outdated
+from rlrepro.reproduce import find_notebooks, outdated, parameters_of_run
 from rlrepro.site import scripts
 from rlrepro.site.api import api
 from rlrepro.site.build import BookFailed, build
 from rlrepro.site.docstrings import as_restructured_text
 from rlrepro.site.machines import plots_of, tabs
-from rlrepro.site.stage import NothingToShow, slug, stage
+from rlrepro.site.stage import NothingToShow, make_page, slug, stage
 from rlrepro.verdicts import all_claims
 
 from .conftest import ROOT
@@ -31,7 +35,7 @@ def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monke
     with pytest.raises(BookFailed, match="no-such-page"):
         build(run, tmp_path)
     assert (tmp_path / "_build" / "html" / "index.html").read_text() == "the one before"
-    assert [path.name for path in (tmp_path / "_build").iterdir()] == ["html"]
+    assert {path.name for path in (tmp_path / "_build").iterdir()} == {"html", ".lock"}
 
 
 def test_a_run_without_a_notebook_is_named(run, tmp_path):
@@ -71,9 +75,12 @@ def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
     (cell,) = tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
     one, two = cell.source.split("{tab-item} ")[1:]
     assert one.startswith("one, full\n") and two.startswith("two, full\n")
-    assert one.count(":alt: ") >= 4 and two.count(":alt: ") == 1 and "plot_timeline.png" in two
+    assert one.count(':alt: "') >= 4 and two.count(':alt: "') == 1 and "plot_timeline.png" in two
     for path in re.findall(r"\{image\} /(\S+)", cell.source):
         assert (tmp_path / "book" / path).read_bytes().startswith(b"\x89PNG")
+    only.write_text("")
+    (cell,) = tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
+    assert cell.source.count("{tab-item}") == 1
     assert tabs("00_start_here", tmp_path / "results", tmp_path) == tabs("02_logp_old_oom", tmp_path, tmp_path) == []
 
 
@@ -87,6 +94,11 @@ def test_a_figure_without_its_records_says_so(chapter):
 def test_each_term_of_the_glossary_names_a_chapter():
     terms = re.findall(r"^(\S.*)\n((?:  .*\n)+)", (ROOT / "book/glossary.md").read_text(), re.MULTILINE)
     assert len(terms) >= 20 and all("](notebooks/" in text for _, text in terms)
+
+
+def test_prose_is_no_list():
+    told = ["Does a thing.  And more of it."]
+    assert as_restructured_text(told) == [*told, ""]
 
 
 def test_code_in_a_docstring_stays_code():
@@ -131,6 +143,12 @@ def test_without_a_network_it_says_what_npm_said(empty_cache, tmp_path, monkeypa
         scripts.scripts()
 
 
+def test_an_npm_that_leaves_nothing_is_told(empty_cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", npm(tmp_path / "bin", "exit 0") + os.pathsep + os.environ["PATH"])
+    with pytest.raises(scripts.ScriptUnavailable, match="left 0 archives"):
+        scripts.scripts()
+
+
 def test_another_package_than_the_pinned_one_is_not_used(empty_cache, tmp_path, monkeypatch):
     fake = npm(tmp_path / "bin", 'for last; do :; done; echo something else > "$last/package.tgz"')
     monkeypatch.setenv("PATH", fake + os.pathsep + os.environ["PATH"])
@@ -146,26 +164,82 @@ def test_scripts_are_fetched_once(monkeypatch):
     assert scripts.scripts() == found
 
 
-def test_what_changed_since_is_run_again_and_then_the_verdicts(tmp_path):
-    notebooks, out = tmp_path / "notebooks", tmp_path / "out"
-    shutil.copytree(ROOT / "notebooks", notebooks)
-    out.mkdir()
-    for path in find_notebooks(folder=notebooks):
-        shutil.copy(path, out)
-        os.utime(path, (1, 1))
+@pytest.fixture
+def copied(run, tmp_path):
+    """A run of its own, and a copy of the notebooks."""
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    (tmp_path / "run").mkdir()
+    for path in (*run.glob("*.ipynb"), *run.glob("*.jsonl")):
+        shutil.copy(path, tmp_path / "run")
+    return tmp_path / "run", tmp_path / "notebooks"
+
+
+def test_what_changed_since_is_run_again_and_then_the_verdicts(copied):
+    out, notebooks = copied
     assert outdated(out, notebooks) == []
-    os.utime(notebooks / "03_slice_sampler.ipynb")
-    os.utime(out / "03_slice_sampler.ipynb", (1, 1))
-    assert [path.stem for path in outdated(out, notebooks)] == ["03_slice_sampler", "06_verdicts"]
-    assert outdated(tmp_path / "none", notebooks) == find_notebooks(folder=notebooks)
+    path = notebooks / "03_slice_sampler.ipynb"
+    path.write_text(path.read_text().replace("## Predict", "## Guess"))
+    (out / "01_two_batch_sizes.jsonl").unlink()
+    (out / "04_parallel_training.ipynb").write_text("{")
+    again = ["01_two_batch_sizes", "03_slice_sampler", "04_parallel_training", "06_verdicts"]
+    assert [path.stem for path in outdated(out, notebooks)] == again
+    assert outdated(out / "none", notebooks) == find_notebooks(folder=notebooks)
+
+
+def test_what_is_run_again_is_run_as_the_rest_was(copied, monkeypatch):
+    out, _ = copied
+    for path in out.glob("*.ipynb"):
+        text = path.read_text().replace('"profile": "smoke"', '"profile": "full"')
+        path.write_text(text.replace('"device": "cpu"', '"device": "cuda:1"'))
+    (out / "06_verdicts.jsonl").unlink()
+    asked = []
+    monkeypatch.setattr(reproduce, "run_notebooks", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr("rlrepro.site.build.build", lambda run, out: out)
+    result = CliRunner().invoke(cli.main, ["book", "--run", str(out)])
+    assert result.exit_code == 0, result.output
+    ((notebooks, there, given),) = asked
+    assert [path.stem for path in notebooks] == ["06_verdicts"] and there == out
+    assert given == {"profile": "full", "device": "cuda:1"}
+    assert parameters_of_run(out / "none") == {"profile": "smoke", "device": "auto"}
+
+
+def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypatch):
+    prose = tmp_path / "prose"
+    shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
+    (tmp_path / "CITATION.cff").touch()
+    (prose / "gpu.md").write_text("{{ nothing_of_the_kind }}")
+    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
+    with pytest.raises(NothingToShow, match=r"gpu.md asks for what is not there: 'nothing_of_the_kind'"):
+        stage(run, tmp_path / "staged", results=ROOT / "results")
+
+
+def test_a_page_has_words_for_all_its_pictures_and_nothing_for_readers_with_a_kernel(tmp_path):
+    def picture(**metadata):
+        return v4.new_output("display_data", {"image/png": "eA=="}, metadata={"image/png": metadata})
+
+    told = v4.new_output("display_data", {"text/markdown": "measured 3. (No guess was entered above.)"})
+    cells = [
+        v4.new_code_cell("two", outputs=[picture(alt="one"), picture(alt="two"), picture(width=300)]),
+        v4.new_code_cell("none", outputs=[picture(width=300)]),
+        v4.new_code_cell("x = None\ncheck('1.1', x)", outputs=[v4.new_output("stream", text="not answered")]),
+        v4.new_code_cell("guess", outputs=[told]),
+        v4.new_code_cell("book.add(1)" + "\n" * 20),
+        v4.new_markdown_cell("[a](02_x.ipynb#What-is-it?) [b](../book/solutions/02_x.md)"),
+    ]
+    notebook = v4.new_notebook(cells=cells)
+    make_page(notebook)
+    two, none, exercise, guess, long, text = notebook.cells
+    assert two.metadata.mystnb.image.alt == "one two" and none.metadata.mystnb.image.alt == "a picture"
+    assert exercise.outputs == [] and guess.outputs[0].data["text/markdown"] == "measured 3"
+    assert long.metadata.tags == ["hide-input"] and two.metadata.tags == []
+    assert text.source == "[a](02_x.ipynb#what-is-it) [b](../solutions/02_x.md)"
 
 
 def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
     some = tmp_path / "run"
     shutil.copytree(run, some)
-    for path in some.glob("*.ipynb"):
-        path.touch()  # newer than the notebooks, whatever run this is
-    damaged = some / "02_logp_old_oom.ipynb"
-    damaged.write_text("{")
-    done = run_cli("book", "--run", some, "--out", tmp_path / "book")
-    assert done.returncode == 1 and "02_logp_old_oom.ipynb" in done.stderr and "Traceback" not in done.stderr
+    (some / ".lock").touch()
+    with FileLock(some / ".lock"):
+        (some / "02_logp_old_oom.ipynb").unlink()
+        done = run_cli("book", "--run", some, "--out", tmp_path / "book")
+    assert done.returncode == 1 and "another run is writing" in done.stderr and "Traceback" not in done.stderr

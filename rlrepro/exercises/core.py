@@ -4,6 +4,9 @@ import importlib
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import torch
 
 from rlrepro.lab.records import MissingRecord, Records
 
@@ -55,16 +58,22 @@ def judge(number: str, answer, records: Records | None = None) -> Checked:
     if answer is None:
         return Checked(False, "not answered yet. Put your answer in the place of None, and run this cell again.")
     try:
-        judges[number](answer, Records() if records is None else records)
+        with torch.random.fork_rng(devices=[]):  # the reader's own random numbers stay as they are
+            judges[number](answer, Records() if records is None else records)
     except Hint as hint:
         return Checked(False, f"not yet. {hint}")
     except MissingRecord as missing:
         return Checked(False, f"can't be checked: {missing}. Run the cells above first.")
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error}"
-        return Checked(False, f"your answer could not be used: {told} (line {where.lineno}: {where.line})")
+        return Checked(False, f"your answer could not be used: {type(error).__name__}: {error}{_where(error)}")
     return Checked(True, "right.")
+
+
+def _where(error: Exception) -> str:
+    """The last line of the reader's own code on the way to the error."""
+    ours = Path(__file__).parents[1]
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if ours not in Path(frame.filename).parents]
+    return f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
 
 
 def check(number: str, answer, records: Records | None = None) -> None:
@@ -86,7 +95,7 @@ def near(found: float, expected: float, tolerance: float = 0.01) -> bool:
 def how_far(found: float, expected: float) -> str:
     """Which way a number is off, and roughly how far: a hint that does not give it away."""
     if found <= 0:
-        return "it has to be a positive number"
+        return "not a positive number"
     factor = max(found, expected) / min(found, expected)
     far = "a little" if factor < 1.5 else "by a factor of a few" if factor < 10 else "by orders of magnitude"
     return f"too {'large' if found > expected else 'small'}, {far}"

@@ -10,16 +10,22 @@ from rlrepro.exercises.core import Hint, exercise, how_far, near
 @exercise("2.1")
 def factor(my_factor, records):
     """A function: peak of 1.0.0 over that of 1.1.0 for so many rows and that max_batchsize."""
-    sizes = [r.setting for r in records.where("logp_old.peak_by_chunk", release=FIXED)]
+    sizes = [record.setting for record in records.all("logp_old.peak_by_chunk", release=FIXED)]
     for setting in sizes:
         chosen = {"rows": setting["rows"], "max_batchsize": setting["max_batchsize"]}
         peaks = [records.get("logp_old.peak_by_chunk", release=each, **chosen).value for each in (BUGGY, FIXED)]
-        expected, found = peaks[0] / peaks[1], my_factor(**chosen)
+        expected, found = peaks[0] / peaks[1], my_factor(*chosen.values())
         if not near(found, expected, 0.1):
             raise Hint(
                 f"With {chosen} your {found:.3g} is {how_far(found, expected)}. How many rows has the largest chunk?"
             )
-    records.get("logp_old.peak_by_chunk")
+    for rows, size in ((500, 64), (100, 96), (20, 64)):
+        expected, found = rows / (rows if rows < size else size + rows % size), my_factor(rows, size)
+        if not near(found, expected, 0.1):
+            raise Hint(
+                f"{rows} rows in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does the "
+                "remainder go, and what if there is less than one chunk?"
+            )
 
 
 @exercise("2.2")
@@ -27,12 +33,15 @@ def longest_rollout(my_rows, records):
     """A function of (records, gib): the longest rollout that 1.0.0 takes, from its measured peaks alone."""
     measured = records.get("logp_old.largest_rollout", release=BUGGY)
     peaks_only = type(records)(record for record in records if record.name == "logp_old.peak")
-    found = my_rows(peaks_only, measured.setting["gib"])
+    half = type(records)(record.model_copy(update={"value": record.value // 2}) for record in peaks_only)
+    found, twice = my_rows(peaks_only, measured.setting["gib"]), my_rows(half, measured.setting["gib"])
     if not near(found, measured.value, 0.1):
         raise Hint(
             f"{found:,.0f} rows on {measured.setting['gib']} GiB are {how_far(found, measured.value)} (by over 10%). "
             "What does one more row cost, by the two longest rollouts of 1.0.0?"
         )
+    if not near(twice, 2 * found, 0.1):
+        raise Hint("With records in which each peak is half as high, your function does not find twice the rows.")
 
 
 @exercise("2.3")

@@ -39,7 +39,7 @@ def largest_chunk(my_largest, records):
     """A function: rows of the largest chunk that tianshou cuts a rollout into."""
     from tianshou.data import Batch
 
-    for rows, size in ((100, 32), (96, 32), (63, 32), (64, 32), (20, 32), (95, 32)):
+    for rows, size in ((100, 32), (96, 32), (63, 32), (64, 32), (20, 32), (95, 32), (100, 64), (7, 3)):
         expected = max(len(chunk.a) for chunk in Batch(a=np.arange(rows)).split(size, shuffle=False, merge_last=True))
         if (found := my_largest(rows, size)) != expected:
             raise Hint(
@@ -51,7 +51,7 @@ def largest_chunk(my_largest, records):
 @exercise("1.3")
 def a_larger_camera(my_batch_size, records):
     """The largest power of two that fits as batch_size on 24 GiB, at 240×320 and a rollout of 16,384 rows."""
-    planned = _planned(16_384, device_memory_gib=24)
+    planned, my_batch_size = _planned(16_384, device_memory_gib=24), int(my_batch_size)
     if my_batch_size < 1 or my_batch_size & (my_batch_size - 1):
         raise Hint("A power of two is asked for.")
     if not planned.at(batch_size=my_batch_size).fits():
@@ -68,6 +68,6 @@ def without_adam(my_bytes, records):
     expected = max(saved)
     if not near(my_bytes, expected, 0.02):
         raise Hint(
-            f"{my_bytes:,} bytes are {how_far(my_bytes, expected)}. Adam keeps two numbers for each parameter, of the "
-            "actor and of the critic, from the first gradient step on."
+            f"{my_bytes:,} bytes are {how_far(my_bytes, expected)}. What does Adam keep that plain gradient "
+            "descent does not, and for which networks?"
         )

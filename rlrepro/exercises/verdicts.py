@@ -44,15 +44,20 @@ def a_judge(my_judge, records):
     def outcome(found):
         return Claim("", "", "", "", my_judge).verdict(Records(found)).outcome
 
-    peaks = records.where("logp_old.peak", network="nature")
+    peaks = records.all("logp_old.peak", network="nature")
     worse = [r.model_copy(update={"value": 2**50}) if r.setting["release"] == "1.1.0" else r for r in peaks]
-    one = max(record.setting["rows"] for record in peaks)
-    once = [w if w.setting["rows"] == one else p for w, p in zip(worse, peaks, strict=True)]
+    rows = [record.setting["rows"] for record in peaks]
+
+    def once(one):
+        return [w if w.setting["rows"] == one else p for w, p in zip(worse, peaks, strict=True)]
+
     cases = {
         "as they were measured": (peaks, "supported"),
         "with 1.1.0 worse everywhere": (worse, "refuted"),
-        "with 1.1.0 worse in one place": (once, "refuted"),
+        "with 1.1.0 worse for the longest rollout": (once(max(rows)), "refuted"),
+        "with 1.1.0 worse for the shortest rollout": (once(min(rows)), "refuted"),
         "without 1.0.0": ([r for r in peaks if r.setting["release"] != "1.0.0"], "not testable here"),
+        "without 1.1.0": ([r for r in peaks if r.setting["release"] != "1.1.0"], "not testable here"),
     }
     for name, (found, expected) in cases.items():
         if (said := outcome(found)) != expected:

@@ -59,6 +59,17 @@ class Record(BaseModel):
         return f"{self.name}({setting}) = {format_value(self.value, self.unit)}"
 
 
+class Series(dict):
+    """Measured values by one key of their setting; to ask for one that is not there raises MissingRecord."""
+
+    def __init__(self, name: str, values: dict):
+        super().__init__(values)
+        self.name = name
+
+    def __missing__(self, key):
+        raise MissingRecord(f"no record of {self.name} at {key}")
+
+
 class Records(list):
     """A list of Record that can be asked for measurements. `problems` tells which lines could not be read."""
 
@@ -88,7 +99,7 @@ class Records(list):
         found = {record.setting[along]: record.value for record in records}
         if not found:
             raise MissingRecord(f"no record of {name} along {along}")
-        return dict(sorted(found.items()))
+        return Series(f"{name} along {along}", dict(sorted(found.items())))
 
 
 class RecordBook:

@@ -95,7 +95,8 @@ class Release:
     def source(self, target: str) -> "Source":
         """The source of "package.module:Class.method" in this release."""
         text, line, end, file = self.run(_get_source, target)
-        url = UPSTREAM.get(self.name, "") if file.split("/")[0].replace("_", "-") == self.name else ""
+        own = not self.path and file.split("/")[0].replace("_", "-") == self.name
+        url = UPSTREAM.get(self.name, "") if own else ""
         url = url.format(version=self.version, file=file, first=line, last=end)
         return Source(f"{self.requirement} {target}", text, line, url)
 
@@ -131,10 +132,11 @@ def _get_source(target: str) -> tuple[str, int, int, str]:
 
     module, _, attribute = target.partition(":")
     found = importlib.import_module(module)
-    found = attrgetter(attribute)(found) if attribute else found
+    found = inspect.unwrap(attrgetter(attribute)(found)) if attribute else found
     lines, first = inspect.getsourcelines(found)
+    first = max(1, first)  # 0 of a module
     top = Path(importlib.import_module(module.split(".")[0]).__file__).parents[1]
-    file = Path(inspect.getsourcefile(found)).relative_to(top).as_posix()
+    file = os.path.relpath(inspect.getsourcefile(found), top).replace(os.sep, "/")
     return inspect.cleandoc("\n" + "".join(lines)) + "\n", first, first + len(lines) - 1, file
 
 

@@ -9,6 +9,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from filelock import FileLock
+
 from rlrepro.site.stage import BOOK, stage
 
 RESULTS = BOOK.parent / "results"
@@ -28,14 +30,17 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
     html = Path(target) / "_build" / "html"
     html.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
+    with FileLock(html.parent / ".lock"), tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
+        for left in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
         source = Path(folder) / "source"
         stage(Path(run), source, results=results, repository=_repository())
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
         done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
         if done.returncode:
             raise BookFailed("Jupyter Book says:\n" + "\n".join(_complaints(done.stdout + done.stderr)))
-        shutil.rmtree(html, ignore_errors=True)
+        if html.exists():
+            html.rename(Path(folder) / "before")
         (Path(folder) / "_build" / "html").rename(html)
     return html / "index.html"
 

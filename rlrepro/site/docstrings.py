@@ -6,7 +6,7 @@ indented is code.
 
 import re
 
-COLUMNS = re.compile(r"(?P<name>\S+(?: \S+)*?)\s{2,}(?P<text>\S.*)")
+COLUMNS = re.compile(r"(?P<name>\S+(?: \S+)*?(?<![.:;]))\s{2,}(?P<text>\S.*)")
 
 
 def as_restructured_text(lines: list[str]) -> list[str]:

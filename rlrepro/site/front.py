@@ -1,5 +1,6 @@
 """What the prose of the book asks for by {{ name }}: verdicts and counts of the run that the book shows."""
 
+import json
 from pathlib import Path
 
 from rlrepro.agreement import Judged, best, gather, judge_all, plot_verdicts
@@ -24,7 +25,7 @@ def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
         "machine": "{processor}, {cores} cores, {memory}, GPU: {GPU}, {measured}, profile {profile}".format(
             **mine.traits
         ),
-        "picture_alt": picture.alt(),
+        "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
         "api": api,
     }
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 from pathlib import Path
 
 import nbformat
@@ -25,6 +26,8 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
     parts = [HEAD, "::::::{tab-set}"]
     for path in found:
         records = read_records(path)
+        if not records:
+            continue
         last = records[-1]
         place = f"{last.machine.cpu}, {last.machine.cores} cores, {last.device}, torch {last.machine.versions['torch']}"
         parts += [
@@ -39,10 +42,11 @@ def tabs(chapter: str, results: Path, figures: Path) -> list:
             file = figures / path.parent.name / chapter / f"{name}.png"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(figure.png())
-            image = f"```{{image}} /{file.relative_to(figures.parent)}\n:alt: {figure.alt()}\n```"
+            alt = json.dumps(figure.alt(), ensure_ascii=False)
+            image = f"```{{image}} /{file.relative_to(figures.parent)}\n:alt: {alt}\n```"
             parts.append(f"\n::::{{div}} scroll\n{image}\n::::")
         parts.append(":::::")
-    return [nbformat.v4.new_markdown_cell("\n".join([*parts, "::::::"]))]
+    return [nbformat.v4.new_markdown_cell("\n".join([*parts, "::::::"]))] if len(parts) > 2 else []
 
 
 def plots_of(chapter: str) -> dict:

@@ -32,14 +32,18 @@ def scripts() -> list[Path]:
 def _unpacked(package: str, version: str, sha512: str, files: dict[str, str]) -> list[Path]:
     folder = cache_folder() / "scripts" / f"{package.replace('/', '-')}-{version}"
     wanted = [folder / name for name in files]
-    if not all(map(Path.exists, wanted)):
+    if not _are_there(wanted):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as partial, FileLock(f"{folder}.lock"):
-            if not all(map(Path.exists, wanted)):  # another process was not faster
+            if not _are_there(wanted):  # another process was not faster
                 _unpack(f"{package}@{version}", sha512, files, Path(partial) / "files")
                 shutil.rmtree(folder, ignore_errors=True)
                 (Path(partial) / "files").rename(folder)
     return wanted
+
+
+def _are_there(files: list[Path]) -> bool:
+    return all(file.exists() and file.stat().st_size for file in files)
 
 
 def _unpack(requirement: str, sha512: str, files: dict[str, str], target: Path) -> None:
@@ -63,5 +67,7 @@ def _pack(requirement: str, folder: Path) -> Path:
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no reason given"]
         raise ScriptUnavailable(f"npm could not fetch {requirement}; try again with a network. npm said: {reason[0]}")
-    (archive,) = folder.glob("*.tgz")
-    return archive
+    archives = list(folder.glob("*.tgz"))
+    if len(archives) != 1:
+        raise ScriptUnavailable(f"npm said that it fetched {requirement}, but left {len(archives)} archives")
+    return archives[0]

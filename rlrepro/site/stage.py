@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, TemplateError
 
 from rlrepro.exercises.guesses import NO_GUESS
 from rlrepro.site import front, machines
@@ -41,7 +41,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     (target / "notebooks").mkdir()
     for name in wanted:
         notebook = _read(run / f"{Path(name).name}.ipynb")
-        _make_page(notebook)
+        make_page(notebook)
         notebook.cells += machines.tabs(Path(name).name, results, target / "figures")
         nbformat.write(notebook, target / f"{name}.ipynb")
     extra = target / "extra" / "scripts"
@@ -61,7 +61,10 @@ def _fill_in(target: Path, numbers: dict) -> None:
     """The prose with the numbers that it asks for as {{ name }}."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     for path in target.rglob("*.md"):
-        path.write_text(_relink(environment.from_string(path.read_text()).render(numbers)))
+        try:
+            path.write_text(_relink(environment.from_string(path.read_text()).render(numbers)))
+        except TemplateError as error:
+            raise NothingToShow(f"{path.relative_to(target)} asks for what is not there: {error}") from error
 
 
 def _configure(path: Path, repository: str) -> None:
@@ -74,7 +77,7 @@ def _configure(path: Path, repository: str) -> None:
     path.write_text(yaml.safe_dump(config))
 
 
-def _make_page(notebook) -> None:
+def make_page(notebook) -> None:
     """Cells as a page shows them: machinery folded away, links that the site knows, words beside each picture, and
     nothing that only a reader with a kernel can answer."""
     notebook.metadata.pop("papermill", None)
@@ -87,9 +90,11 @@ def _make_page(notebook) -> None:
             cell.outputs = []
         elif "book.add(" in cell.source and cell.source.count("\n") > FOLDED_LINES:
             cell.metadata.tags.append("hide-input")
+        pictures = [each for each in cell.get("outputs", ()) if "image/png" in each.get("data", {})]
+        if pictures:  # the site has one text for all pictures of a cell
+            alts = [each.metadata.get("image/png", {}).get("alt", "") for each in pictures]
+            cell.metadata["mystnb"] = {"image": {"alt": " ".join(filter(None, alts)) or "a picture"}}
         for output in cell.get("outputs", ()):
-            if output.get("metadata", {}).get("image/png"):
-                cell.metadata["mystnb"] = {"image": {"alt": output.metadata["image/png"]["alt"]}}
             if "text/markdown" in output.get("data", {}):
                 output.data["text/markdown"] = _relink(output.data["text/markdown"].replace(NO_GUESS, ""))
 
@@ -98,7 +103,7 @@ def _relink(text: str) -> str:
     """Links as the site spells them: Jupyter keeps a heading, the site makes a slug of it; and the book is one folder
     higher."""
     text = text.replace("](../book/", "](../")
-    return re.sub(r"\]\(([\w/]+\.ipynb)?#([^)\s]+)\)", lambda found: f"]({found[1] or ''}#{slug(found[2])})", text)
+    return re.sub(r"\]\(([\w./-]+\.ipynb)?#([^)\s]+)\)", lambda found: f"]({found[1] or ''}#{slug(found[2])})", text)
 
 
 def slug(heading: str) -> str:
