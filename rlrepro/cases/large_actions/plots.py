@@ -14,7 +14,7 @@ SHADES = {  # warm: there once for every action
 def plot_accounts(records: Records):
     """Where the bytes of a stored transition and of an update go, as shares, against the number of actions."""
     figure, both = figures.new_figure(
-        "With many actions, nearly all bytes are there once for each action", width=12, height=4.6, columns=2
+        "With many actions, nearly all bytes are there once for each action", width=8.6, height=8, rows=2
     )
     counts = sorted({*records.series("large_actions.update_peak", "actions", features=1), ARTICLE_ACTIONS})
     accounts = {
@@ -30,10 +30,10 @@ def plot_accounts(records: Records):
         for position, each in enumerate(found):
             axes.text(position, 101, format_value(sum(each.values()), "B"), ha="center", va="bottom", fontsize=9)
         axes.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
-        axes.set(xlabel="actions", ylabel="% of the bytes", ylim=(0, 110), yticks=range(0, 101, 25))
-        axes.set_title(title, loc="left", fontsize=11)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=8.5, frameon=False, ncols=2)
-    record = records.where("large_actions.update_peak", features=1)[-1]
+        axes.set(ylabel="% of the bytes", ylim=(0, 112), yticks=range(0, 101, 25))
+        axes.set_title(f"{title}, by the number of actions", loc="left", fontsize=11)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=9.5, frameon=False, ncols=2)
+    record = records.get("large_actions.update_peak", features=1)
     figures.caption(figure, record, "predicted from shapes; warm colours: once for each action")
     return figure
 

@@ -82,12 +82,17 @@ def plot_moved(records: Records):
             records.series(f"slice_sampler.{name}", "dtype", release=release) for name in ("moved", "moved_in")
         )
         kinds = sorted(moved, key=moved.get)
-        axes.plot([moved[kind] for kind in kinds], [taken[kind] for kind in kinds], "o-", color=color)
+        where = {"xytext": (6, -14)} if release == BUGGY else {"xytext": (-6, 8), "ha": "right"}
+        axes.plot(
+            [moved[kind] for kind in kinds],
+            [taken[kind] for kind in kinds],
+            "o-",
+            color=color,
+            label=f"torchrl {release}",
+        )
         for kind in kinds:
-            is_last = kind == kinds[-1]
-            text = f"torchrl {release}, {kind}" if is_last else kind
-            options = {"color": color, "fontweight": "bold" if is_last else "normal", "textcoords": "offset points"}
-            axes.annotate(text, (moved[kind], taken[kind]), xytext=(6, -14), **options)
+            axes.annotate(kind, (moved[kind], taken[kind]), color=color, textcoords="offset points", **where)
+    axes.legend(frameon=False, labelcolor="linecolor")
     figures.bytes_axis(axes.xaxis)
     figures.seconds_axis(axes.yaxis)
     axes.margins(x=0.1, y=0.25)
@@ -138,15 +143,15 @@ def cost_table(records: Records) -> str:
 def cell_table(records: Records) -> str:
     """The article's three cells, as it gives them and as they are here, as a Markdown table with a dash where
     this profile does not measure it."""
-    names = ("episode", "episode cached", "done", "done cached")
-    columns = [(release, name) for release in (BUGGY, FIXED, NEWEST) for name in names]
-    head = [f"{release} {name.replace('episode', 'id')}" for release, name in columns]
-    lines = [f"| stored of capacity | article | {' | '.join(head)} |", "|---" * (2 + len(head)) + "|"]
-    for (stored, capacity), seconds in ARTICLE_SECONDS.items():
-        cells = [format_value(seconds, "s")]
-        for release, name in columns:
-            setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": name}
-            found = records.where("slice_sampler.sample", storage="cpu", **setting)
-            cells.append(format_value(found[-1].value, "s") if found else "–")
-        lines.append(f"| {stored / 1e6:,.0f}M of {capacity / 1e6:,.0f}M | {' | '.join(cells)} |")
+    heads = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    lines.append(f"| the article | {' | '.join(format_value(seconds, 's') for seconds in ARTICLE_SECONDS.values())} |")
+    for release in (BUGGY, FIXED, NEWEST):
+        for name in ("episode", "episode cached", "done", "done cached"):
+            cells = []
+            for stored, capacity in ARTICLE_SECONDS:
+                setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": name}
+                found = records.where("slice_sampler.sample", storage="cpu", **setting)
+                cells.append(format_value(found[-1].value, "s") if found else "–")
+            lines.append(f"| {release}, {name.replace('episode', 'id')} | {' | '.join(cells)} |")
     return "\n".join(lines)
