@@ -159,12 +159,3 @@ def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
     if len(set(sizes)) < 2:
         raise MissingRecord(f"growth needs measurements at two sizes or more, found {sizes}")
     return float(np.polyfit(np.log(sizes), np.log(list(values)), 1)[0])
-
-
-def growth_residual(sizes: Iterable[float], values: Iterable[float]) -> tuple[float, float]:
-    """How well a growth is a power of the sizes, and how well an exponential: the largest factor by which a value is
-    off the best fit of each. 1 is on it."""
-    sizes, values = np.array(list(sizes), dtype=float), np.log(list(values))
-    fits = [np.polyfit(along, values, 1, full=False) for along in (np.log(sizes), sizes)]
-    off = [np.abs(values - np.polyval(fit, along)) for fit, along in zip(fits, (np.log(sizes), sizes), strict=True)]
-    return tuple(float(np.exp(each.max())) for each in off)

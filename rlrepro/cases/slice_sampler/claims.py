@@ -1,8 +1,10 @@
 """What the article says of SliceSampler, and how measurements judge it."""
 
+import math
+
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, MILLION, NEWEST
 from rlrepro.claims import Claim, Verdict
-from rlrepro.figures import growth_exponent, growth_residual
+from rlrepro.figures import growth_exponent
 from rlrepro.lab.records import MissingRecord, Record, Records
 from rlrepro.lab.units import format_value
 
@@ -12,7 +14,7 @@ SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
 ALIKE = 3  # the factor up to which a ratio of two times counts as the article's: caches and memory differ by machine
 LINEAR = (0.8, 1.2)  # exponents that count as growing in proportion
-CLEARLY = 1.25  # one fit is better than another if its largest miss is smaller by this factor
+SAME_RATE = 0.8  # of a rate of growth, from which on it counts as the same; of a line a quarter would be left
 FLAT = 0.2  # the exponent up to which a time counts as the same; the article's capacities would make it 0.44
 TWICE = (1.4, 2.8)  # ratios that count as "about twice"
 TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
@@ -87,19 +89,21 @@ def judge_capacity(records: Records) -> Verdict:
 
 def judge_exponential(records: Records) -> Verdict:
     times = records.series("slice_sampler.sample", "stored", **widest(records))
+    if len(times) < 3:
+        raise MissingRecord(f"a rate and its change need three sizes, found {list(times)}")
     exponent = growth_exponent(times, times.values())
-    power, exponential = growth_residual(times, times.values())
+    sizes = list(times)
+    first, middle, last = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+    early, late = (math.log(times[to] / times[begin]) / (to - begin) for begin, to in ((first, middle), (middle, last)))
     figure = (
-        f"time ~ stored^{exponent:.2f}; off that line by a factor of {power:.2f}, off the best exponential by "
-        f"{exponential:.2f}"
+        f"time ~ stored^{exponent:.2f}; a million rows more take {math.exp(MILLION * early):.3g} times as long up to "
+        f"{middle:,} rows, then {math.exp(MILLION * late):.3g} times"
     )
-    if exponential * CLEARLY < power:
-        return Verdict("supported", figure, "an exponential fits clearly better than a power")
+    if late >= SAME_RATE * early:
+        return Verdict("supported", figure, "the same factor for each row more is what exponential means")
     if LINEAR[0] <= exponent <= LINEAR[1]:
-        return Verdict("refuted", figure, "it is linear in the rows stored")
-    if power * CLEARLY < exponential:
-        return Verdict("refuted", figure, "it is a power of the rows stored, not an exponential")
-    return Verdict("not testable here", figure, "neither fits clearly better; more sizes are needed (profile full)")
+        return Verdict("refuted", figure, "the factor falls: it is linear in the rows stored")
+    return Verdict("refuted", figure, "the factor falls: it is a power of the rows stored, not an exponential")
 
 
 def judge_done_flags(records: Records) -> Verdict:
