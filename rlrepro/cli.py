@@ -1,4 +1,4 @@
-"""The command line: rlrepro reproduce | verdicts | book | fit | fetch."""
+"""The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch."""
 
 import json
 import sys
@@ -140,6 +140,44 @@ def fit(builder, gib, as_json, **arguments):
             where = stages.get(name, "with these sizes; its observations lie in host memory")
             click.echo(f"largest {name}, {where}: {'no limit by the card' if size is None else f'{size:,}'}")
     sys.exit(0 if planned.fits() else 1)
+
+
+@main.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--select", multiple=True, help="Only rules whose code begins so. Several times for several.")
+@click.option("--ignore", multiple=True, help="Not the rules whose code begins so.")
+@click.option("--exclude", multiple=True, help="Not the files whose path is like this.")
+@click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
+@click.option("--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure.")
+def doctor(paths, select, ignore, exclude, form, explain):
+    """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
+
+    Exits with 1 where there are findings. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
+    pyproject.toml (lists select, ignore, exclude) a project.
+    """
+    from rlrepro.doctor.examination import UnknownCode, configuration, examine
+    from rlrepro.doctor.finding import all_rules
+    from rlrepro.doctor.report import FORMATS
+    from rlrepro.doctor.report import explain as page
+
+    if explain:
+        if explain not in all_rules():
+            raise click.UsageError(f"no rule {explain!r}; there are {', '.join(all_rules())}")
+        click.echo(page(all_rules()[explain]))
+        return
+    paths = paths or (Path(),)
+    try:
+        own = configuration(paths[0])
+        found = examine(
+            paths,
+            select=select or own.get("select", ()),
+            ignore=[*ignore, *own.get("ignore", ())],
+            exclude=[*exclude, *own.get("exclude", ())],
+        )
+    except (UnknownCode, ValueError, FileNotFoundError) as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(FORMATS[form](found))
+    sys.exit(1 if found.findings else 0)
 
 
 def _literal(text: str):

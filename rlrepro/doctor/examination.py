@@ -1,0 +1,107 @@
+"""Examine a project: every rule on every text, less what its owner has said to ignore."""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlrepro.doctor.finding import Finding, all_rules
+from rlrepro.doctor.sources import Skipped, Source, find, read
+from rlrepro.doctor.versions import Versions, versions_of
+
+IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
+
+
+class UnknownCode(ValueError):
+    """A code that no rule has."""
+
+
+@dataclass
+class Examination:
+    """What was found, which files were not read and why, and how many were."""
+
+    findings: list[Finding] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    read: int = 0
+
+
+def examine(
+    paths: Iterable[str | Path],
+    *,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    versions: Versions | None = None,
+) -> Examination:
+    """Every finding in the .py and .ipynb files under the paths, in their order. Nothing of them is run.
+
+    select, ignore  codes, or their beginnings ("TS"); none selected is all
+    exclude         patterns of paths that are left out
+    versions        releases by library; by default what the project pins, else what is installed
+
+    Raises FileNotFoundError for a path that is not there, and UnknownCode for a code that no rule has.
+    """
+    paths = list(paths)
+    rules = _chosen(select, ignore)
+    versions = versions_of(paths) if versions is None else versions
+    result = Examination()
+    for path in find(paths, exclude):
+        source = read(path)
+        if isinstance(source, Skipped):
+            result.skipped.append(source)
+            continue
+        result.read += 1
+        result.findings += _findings(source, rules, versions)
+    return result
+
+
+def _chosen(select, ignore) -> list:
+    rules = all_rules()
+    for prefix in (*select, *ignore):
+        if not any(code.startswith(prefix) for code in rules):
+            raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")
+    wanted = tuple(select) or ("",)
+    return [
+        each for code, each in rules.items() if code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
+    ]
+
+
+def _findings(source: Source, rules, versions) -> list[Finding]:
+    lines = source.text.splitlines()
+    found = set()
+    for rule in rules:
+        if not any(word in source.text for word in rule.words):
+            continue
+        for node, message, confidence in rule.check(source.module, versions):
+            last = getattr(node, "end_lineno", None) or node.lineno
+            if any(_is_ignored(line, rule.code) for line in lines[node.lineno - 1 : last]):
+                continue
+            cell, line = source.place(node.lineno)
+            found.add(Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence))
+    return sorted(found, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
+
+
+def _is_ignored(line: str, code: str) -> bool:
+    said = IGNORED.search(line)
+    return bool(said) and (said[1] is None or code in re.split(r"[\s,]+", said[1]))
+
+
+def configuration(start: Path) -> dict:
+    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, each a list. Raises
+    ValueError for anything else in it."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            try:
+                found = tomllib.loads(path.read_text()).get("tool", {}).get("rlrepro", {})
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise ValueError(f"{path} can't be read: {error}") from None
+            for name, value in found.items():
+                if name not in ("select", "ignore", "exclude") or not isinstance(value, list):
+                    raise ValueError(
+                        f"{path}: [tool.rlrepro] has lists select, ignore and exclude, found {name} = {value!r}"
+                    )
+            return found
+    return {}

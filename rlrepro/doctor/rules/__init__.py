@@ -1,0 +1,1 @@
+"""The rules, one file a library; each is found by being here."""

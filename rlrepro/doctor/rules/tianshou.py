@@ -1,0 +1,98 @@
+"""What goes wrong with tianshou's two batch sizes, and its releases."""
+
+from packaging.version import Version
+
+from rlrepro.doctor.finding import rule
+from rlrepro.doctor.module import UNKNOWN
+
+POLICIES = ("PPOPolicy", "A2CPolicy", "PPO", "A2C", "NPGPolicy", "TRPOPolicy", "GAILPolicy", "NPG", "TRPO", "GAIL")
+TRAINERS = ("OnpolicyTrainer", "onpolicy_trainer", "OnPolicyTrainerParams")
+DEFAULT = 256  # of max_batchsize, in every release
+BROKEN = Version("0.4.11"), Version("1.1.0")  # from, and to before
+KEEPS_GRADIENTS = Version("1.2.0"), Version("2.0.1")  # the first and the last that was seen to
+
+
+@rule(
+    "TS001",
+    "PPO computes logp_old on the whole rollout at once",
+    words=("tianshou",),
+    cure="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
+    chapter="02_logp_old_oom",
+    claims=("LO1",),
+)
+def whole_rollout(module, versions):
+    """From 0.4.11 to 1.0.0, PPO's `process_fn` hands the whole rollout to the actor in one forward pass, whatever
+    `max_batchsize` is, and so needs memory in proportion to the rollout."""
+    version = versions["tianshou"]
+    if version and not BROKEN[0] <= version < BROKEN[1]:
+        return
+    for call in module.calls("tianshou", "PPOPolicy"):
+        if version:
+            yield call, f"tianshou {version} computes logp_old on the whole rollout at once; 1.1.0 does not", "high"
+        else:
+            yield (
+                call,
+                "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: see `pip show tianshou`",
+                "low",
+            )
+
+
+@rule(
+    "TS002",
+    "max_batchsize is left at its default beside a larger batch_size",
+    words=("tianshou",),
+    cure="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
+    chapter="01_two_batch_sizes",
+    claims=("TB1", "TB2"),
+)
+def forgotten_size(module, versions):
+    """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. Who raises the first because the
+    card has room usually wants the second raised as well: passes of 256 rows then take needlessly long."""
+    sizes = [_size(module, call, "batch_size") for call in module.calls("tianshou", *TRAINERS)]
+    largest = max((size for size in sizes if isinstance(size, int)), default=0)
+    for call in module.calls("tianshou", *POLICIES):
+        if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:
+            message = f"max_batchsize is at its default of {DEFAULT}, and batch_size is {largest:,}"
+            yield call, message, "medium"
+
+
+@rule(
+    "TS003",
+    "a size that is no size",
+    words=("tianshou",),
+    cure="Give a number above 0. All rows at once, if you mean it, is the length of the rollout.",
+    chapter="01_two_batch_sizes",
+    claims=("TB5",),
+)
+def no_size(module, versions):
+    """`max_batchsize=None` and `0` fail in the first update; `batch_size=None` and `0` silently mean all rows at once,
+    which is what somebody who turns sizes down may arrive at."""
+    for call in module.calls("tianshou", *POLICIES):
+        size = _size(module, call, "max_batchsize")
+        if size is None or (size is not UNKNOWN and size == 0):
+            yield call, f"max_batchsize={size} fails in the first update", "high"
+    for call in module.calls("tianshou", *TRAINERS):
+        size = _size(module, call, "batch_size")
+        if size is None or (size is not UNKNOWN and size == 0):
+            yield call, f"batch_size={size} means the whole rollout at once in each gradient step", "high"
+
+
+@rule(
+    "TS004",
+    "collecting keeps gradients",
+    words=("tianshou",),
+    cure="Before training: collector.collect = torch.no_grad()(collector.collect)",
+    chapter="01_two_batch_sizes",
+)
+def collecting(module, versions):
+    """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so that every activation of a step is kept for a
+    backward pass that never comes."""
+    version = versions["tianshou"]
+    if not version or not KEEPS_GRADIENTS[0] <= version <= KEEPS_GRADIENTS[1] or "no_grad" in module.text:
+        return
+    for call in module.calls("tianshou", "Collector"):
+        yield call, f"tianshou {version} collects with gradients, which costs memory for nothing", "medium"
+
+
+def _size(module, call, name):
+    return module.value(module.argument(call, name))

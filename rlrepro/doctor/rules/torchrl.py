@@ -1,0 +1,124 @@
+"""What goes wrong with TorchRL's SliceSampler."""
+
+import ast
+
+from packaging.version import Version
+
+from rlrepro.doctor.finding import rule
+
+COPIES_IDS = Version("0.7.0")  # before it
+WRITES = ("extend", "add")
+
+
+@rule(
+    "TR001",
+    "a torchrl whose SliceSampler copies every id for each sample",
+    words=("SliceSampler",),
+    cure="Install torchrl 0.7.0 or later; and read TR003 to TR005, since that alone does not end it.",
+    chapter="03_slice_sampler",
+    claims=("SS8",),
+)
+def old_release(module, versions):
+    """Before 0.7.0 a sample copies the episode ids of all stored rows before it compares them."""
+    version = versions["torchrl"]
+    if version and version < COPIES_IDS:
+        for call in module.calls("torchrl", "SliceSampler"):
+            yield call, f"torchrl {version} copies the ids of all stored rows for each sample; 0.7.0 does not", "high"
+
+
+@rule(
+    "TR002",
+    "episodes are told apart by ids where done flags would do",
+    words=("SliceSampler",),
+    cure="Give end_key in the place of traj_key, if rows carry a flag where an episode ends and no entry 'episode'.",
+    chapter="03_slice_sampler",
+    claims=("SS6",),
+)
+def ids_for_flags(module, versions):
+    """Ids of eight bytes are compared row by row; a done flag is one byte."""
+    for call in _samplers(module):
+        if module.argument(call, "traj_key") is not None and module.argument(call, "end_key") is None:
+            yield call, "traj_key compares an id a row; if rows carry a done flag, end_key is faster", "low"
+
+
+@rule(
+    "TR003",
+    "a buffer that is only read, without the cache",
+    words=("SliceSampler",),
+    cure="SliceSampler(..., cache_values=True)",
+    chapter="03_slice_sampler",
+    claims=("SS7",),
+)
+def no_cache(module, versions):
+    """Each sample looks for the ends of all episodes again. In a buffer that does not change they stay in place."""
+    for call in _samplers(module):
+        sampling, writing = _uses(module, call)
+        if sampling and not _common_loops(module, sampling, writing) and not _cached(module, call):
+            yield (
+                call,
+                "each sample reads every stored row, and the buffer is not written to while it is sampled",
+                "medium",
+            )
+
+
+@rule(
+    "TR004",
+    "a cache that each write throws away",
+    words=("SliceSampler",),
+    cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
+    chapter="03_slice_sampler",
+    claims=("SS9",),
+)
+def useless_cache(module, versions):
+    """With `cache_values=True` a write throws the cache away, and the next sample reads every stored row again."""
+    for call in _samplers(module):
+        sampling, writing = _uses(module, call)
+        if _common_loops(module, sampling, writing) and _cached(module, call):
+            yield call, "cache_values helps nothing here: each write in the loop throws the cache away", "high"
+
+
+@rule(
+    "TR005",
+    "a buffer that is written to and sampled in turn",
+    words=("SliceSampler",),
+    cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
+    chapter="03_slice_sampler",
+    claims=("SS9",),
+)
+def reads_everything(module, versions):
+    """Each sample reads every stored row, so that it takes longer the fuller the buffer is, in every release."""
+    for call in _samplers(module):
+        sampling, writing = _uses(module, call)
+        if _common_loops(module, sampling, writing) and not _cached(module, call):
+            yield call, "each sample in the loop reads every stored row, and takes longer as the buffer fills", "medium"
+
+
+def _samplers(module):
+    return [call for call in module.calls("torchrl", "SliceSampler") if not module.spreads(call)]
+
+
+def _cached(module, call) -> bool:
+    node = module.argument(call, "cache_values")
+    return node is not None and module.value(node) is not False
+
+
+def _uses(module, sampler) -> tuple[list, list]:
+    """Where the buffer with this sampler is sampled, and where it is written to."""
+    names = {module.variable(sampler)} - {None}
+    holders = [each for each in module.ancestors(sampler) if isinstance(each, ast.Call)]
+    for call in module.all_calls:
+        given = module.argument(call, "sampler")
+        if given is not None and ast.unparse(given) in names:
+            holders.append(call)
+    buffers = {module.variable(call) for call in holders} - {None}
+
+    def on_buffer(*methods):
+        return [call for call in module.methods(*methods) if ast.unparse(call.func.value) in buffers]
+
+    return on_buffer("sample"), on_buffer(*WRITES)
+
+
+def _common_loops(module, sampling, writing) -> bool:
+    """Whether one loop holds both."""
+    inside = {id(loop) for call in sampling for loop in module.loops(call)}
+    return any(id(loop) in inside for call in writing for loop in module.loops(call))

@@ -1,0 +1,557 @@
+"""Labelled texts for the doctor: with a problem, and innocent ones that look like it.
+
+TROUBLED  title: (codes, releases, text)
+INNOCENT  title: (releases, text)
+"""
+
+OLD_T, NEW_T, KEEPS = {"tianshou": "1.0.0"}, {"tianshou": "1.1.0"}, {"tianshou": "1.2.0"}
+OLD_R, NEW_R = {"torchrl": "0.6.0"}, {"torchrl": "0.14.1"}
+
+TROUBLED = {
+    # tianshou
+    "ppo of 1.0.0": (
+        {"TS001"},
+        OLD_T,
+        "from tianshou.policy import PPOPolicy\npolicy = PPOPolicy(actor, critic, optim)",
+    ),
+    "ppo of 0.4.11 by its module": (
+        {"TS001"},
+        {"tianshou": "0.4.11"},
+        "from tianshou.policy.modelfree.ppo import PPOPolicy as P\np = P(actor=a, critic=c)",
+    ),
+    "ppo through the package": ({"TS001"}, OLD_T, "import tianshou as ts\npolicy = ts.policy.PPOPolicy(a, c, o)"),
+    "ppo by a star": ({"TS001"}, OLD_T, "from tianshou.policy import *\npolicy = PPOPolicy(a, c, o)"),
+    "ppo of a release that is not known": ({"TS001"}, {}, "from tianshou.policy import PPOPolicy\nPPOPolicy(a, c, o)"),
+    "a larger batch_size": (
+        {"TS002"},
+        NEW_T,
+        """
+        from tianshou.policy import PPOPolicy
+        from tianshou.trainer import OnpolicyTrainer
+        policy = PPOPolicy(actor=a, critic=c)
+        OnpolicyTrainer(policy=policy, batch_size=4096, max_epoch=10)
+        """,
+    ),
+    "a larger batch_size by a constant": (
+        {"TS002"},
+        {"tianshou": "2.0.1"},
+        """
+        from tianshou.algorithm import A2C
+        from tianshou.trainer import OnPolicyTrainerParams
+        BATCH = 2 * 1024
+        algorithm = A2C(policy=p, critic=c, optim=o)
+        algorithm.run_training(OnPolicyTrainerParams(batch_size=BATCH))
+        """,
+    ),
+    "max_batchsize of none": (
+        {"TS003"},
+        NEW_T,
+        "from tianshou.policy import A2CPolicy\nA2CPolicy(a, c, o, max_batchsize=None)",
+    ),
+    "batch_size of zero": (
+        {"TS003"},
+        NEW_T,
+        "from tianshou.trainer import onpolicy_trainer\nSIZE = 0\nonpolicy_trainer(p, c, batch_size=SIZE)",
+    ),
+    "collecting in 1.2.0": (
+        {"TS004"},
+        KEEPS,
+        "from tianshou.data import Collector\nc = Collector(policy, envs, buffer)",
+    ),
+    # TorchRL
+    "sampler of 0.6.0": (
+        {"TR001", "TR003"},
+        OLD_R,
+        """
+        from torchrl.data import ReplayBuffer, SliceSampler
+        buffer = ReplayBuffer(storage=s, sampler=SliceSampler(slice_len=4, end_key="done"), batch_size=32)
+        buffer.extend(data)
+        for _ in range(100):
+            batch = buffer.sample()
+        """,
+    ),
+    "ids": (
+        {"TR002"},
+        NEW_R,
+        "from torchrl.data.replay_buffers.samplers import SliceSampler\nSliceSampler(slice_len=4, traj_key='episode')",
+    ),
+    "only read": (
+        {"TR003"},
+        NEW_R,
+        """
+        from torchrl.data import ReplayBuffer, SliceSampler
+        sampler = SliceSampler(num_slices=8, end_key=("next", "done"))
+        rb = ReplayBuffer(storage=storage, sampler=sampler, batch_size=64)
+        while True:
+            learn(rb.sample(64))
+        """,
+    ),
+    "a cache in a loop that writes": (
+        {"TR004"},
+        NEW_R,
+        """
+        from torchrl.data import TensorDictReplayBuffer, SliceSampler
+        rb = TensorDictReplayBuffer(storage=s, sampler=SliceSampler(slice_len=8, end_key="done", cache_values=True))
+        for step in range(1000):
+            rb.extend(collect())
+            learn(rb.sample(256))
+        """,
+    ),
+    "a cache in an agent's buffer": (
+        {"TR004"},
+        NEW_R,
+        """
+        from torchrl.data import ReplayBuffer, SliceSampler
+        class Agent:
+            def __init__(self):
+                self.sampler = SliceSampler(slice_len=8, end_key="done", cache_values=True)
+                self.buffer = ReplayBuffer(storage=s, sampler=self.sampler, batch_size=64)
+            def train(self):
+                for episode in episodes:
+                    self.buffer.add(episode)
+                    for _ in range(10):
+                        self.update(self.buffer.sample())
+        """,
+    ),
+    "writing and sampling in turn": (
+        {"TR005"},
+        NEW_R,
+        """
+        import torchrl.data as td
+        rb = td.ReplayBuffer(storage=s, sampler=td.SliceSampler(slice_len=8, end_key="done"), batch_size=64)
+        while steps < total:
+            rb.extend(frames)
+            batch = rb.sample()
+        """,
+    ),
+    # processes
+    "a pool of trainings": (
+        {"PT001"},
+        {},
+        """
+        from multiprocessing import Pool
+        from stable_baselines3 import PPO
+        def train(seed):
+            PPO("MlpPolicy", "CartPole-v1", seed=seed).learn(10_000)
+        with Pool(8) as pool:
+            pool.map(train, range(8))
+        """,
+    ),
+    "processes in a loop": (
+        {"PT001"},
+        {},
+        """
+        import torch
+        import multiprocessing as mp
+        def main():
+            workers = [mp.Process(target=train, args=(k,)) for k in range(4)]
+            for worker in workers:
+                worker.start()
+        """,
+    ),
+    "an executor": (
+        {"PT001"},
+        {},
+        """
+        import concurrent.futures
+        import torch
+        def main():
+            with concurrent.futures.ProcessPoolExecutor(max_workers=4) as executor:
+                list(executor.map(train, seeds))
+        """,
+    ),
+    "torch's own processes": (
+        {"PT001"},
+        {},
+        "import torch.multiprocessing as mp\nimport torch\ndef main():\n    mp.spawn(train, nprocs=4)",
+    ),
+    "scripts": (
+        {"PT001"},
+        {},
+        """
+        import subprocess, sys
+        for seed in range(10):
+            subprocess.Popen([sys.executable, "train_ppo.py", "--seed", str(seed)])
+        """,
+    ),
+    "a context": (
+        {"PT001"},
+        {},
+        """
+        import multiprocessing
+        import tianshou
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(4) as pool:
+            pool.map(train, seeds)
+        """,
+    ),
+    "fork after work": (
+        {"PT001", "PT002"},
+        {},
+        """
+        import torch
+        from multiprocessing import Pool
+        def main():
+            table = torch.randn(1000, 1000)
+            with Pool(4) as pool:
+                pool.map(evaluate, table)
+        """,
+    ),
+    "fork after learning, with a limit": (
+        {"PT002"},
+        {},
+        """
+        import torch, os
+        from concurrent.futures import ProcessPoolExecutor
+        os.environ["OMP_NUM_THREADS"] = "1"
+        def main(model):
+            model.learn(1000)
+            with ProcessPoolExecutor() as pool:
+                pool.map(evaluate, range(4))
+        """,
+    ),
+    "threads set too late": (
+        {"PT003"},
+        {},
+        "import torch\nx = torch.randn(10, 10)\ny = x @ x\ntorch.set_num_threads(1)",
+    ),
+    "interop threads set too late": (
+        {"PT003"},
+        {},
+        "import torch\ndef main():\n    weights = torch.zeros(4)\n    torch.set_num_interop_threads(1)",
+    ),
+    "environments that compute": (
+        {"PT004"},
+        {},
+        """
+        import torch
+        import gymnasium as gym
+        from stable_baselines3.common.vec_env import SubprocVecEnv
+        class Learned(gym.Env):
+            def reset(self, seed=None, options=None):
+                return self.state, {}
+            def step(self, action):
+                self.state = torch.tanh(self.model(action))
+                return self.state, 0, False, False, {}
+        envs = SubprocVecEnv([Learned for _ in range(8)])
+        """,
+    ),
+    "asynchronous environments that compute": (
+        {"PT004"},
+        {},
+        """
+        import gymnasium, torch
+        class World(gymnasium.Env):
+            def reset(self, **options): return torch.zeros(3).numpy(), {}
+            def step(self, action): return torch.rand(3).numpy(), 0.0, False, False, {}
+        envs = gymnasium.vector.AsyncVectorEnv([World] * 4)
+        """,
+    ),
+    # actions
+    "a large space in TorchRL": (
+        {"LA001"},
+        {},
+        """
+        from gymnasium import spaces
+        from torchrl.envs import GymEnv
+        ITEMS = 30_000
+        space = spaces.Discrete(ITEMS)
+        env = GymEnv("Shop-v0")
+        """,
+    ),
+    "one-hot vectors in a buffer": (
+        {"LA002"},
+        {},
+        """
+        import torch.nn.functional as F
+        def store(buffer, state, action):
+            one_hot = F.one_hot(action, num_classes=20000)
+            buffer.add(state, one_hot)
+        """,
+    ),
+    "one-hot vectors in a transition": (
+        {"LA002"},
+        {},
+        "from torch.nn.functional import one_hot\nN = 5000\nmemory.append({'action': one_hot(action, N), 'reward': r})",
+    ),
+    "a large space in Pearl": (
+        {"LA003"},
+        {},
+        """
+        import torch
+        from pearl.utils.instantiations.spaces.discrete_action import DiscreteActionSpace
+        space = DiscreteActionSpace([torch.tensor([i]) for i in range(27_000)])
+        """,
+    ),
+    # rollouts
+    "a whole rollout": (
+        {"RO001"},
+        {},
+        """
+        import torch
+        def update(policy, obs, actions, batch):
+            with torch.no_grad():
+                old = policy(obs)
+            for start in range(0, len(obs), batch):
+                loss = policy(obs[start:start + batch]).mean()
+                loss.backward()
+        """,
+    ),
+    "a whole rollout by its attribute": (
+        {"RO001"},
+        {},
+        """
+        import torch
+        class Agent:
+            def learn(self, rollout):
+                with torch.inference_mode():
+                    values = self.critic(rollout.obs)
+                for index in sampler:
+                    self.step(rollout.obs[index], values[index])
+        """,
+    ),
+}
+
+INNOCENT = {
+    "ppo of 1.1.0": (NEW_T, "from tianshou.policy import PPOPolicy\npolicy = PPOPolicy(actor, critic, optim)"),
+    "ppo of 0.4.10": ({"tianshou": "0.4.10"}, "from tianshou.policy import PPOPolicy\npolicy = PPOPolicy(a, c, o)"),
+    "another PPOPolicy": (OLD_T, "from mylib.policy import PPOPolicy\npolicy = PPOPolicy(a, c, o)"),
+    "a PPOPolicy of one's own": (OLD_T, "class PPOPolicy: ...\npolicy = PPOPolicy()"),
+    "dqn of 1.0.0": (OLD_T, "from tianshou.policy import DQNPolicy\npolicy = DQNPolicy(model, optim)"),
+    "the cured class": (OLD_T, "from rlrepro.fixes import ChunkedPPOPolicy\npolicy = ChunkedPPOPolicy(a, c, o)"),
+    "ppo in a text": (OLD_T, 'help = "from tianshou.policy import PPOPolicy; PPOPolicy(a)"  # PPOPolicy(a)'),
+    "a smaller batch_size": (
+        NEW_T,
+        """
+        from tianshou.policy import PPOPolicy
+        from tianshou.trainer import OnpolicyTrainer
+        OnpolicyTrainer(policy=PPOPolicy(a, c, o), batch_size=64)
+        """,
+    ),
+    "both sizes given": (
+        NEW_T,
+        """
+        from tianshou.policy import PPOPolicy
+        from tianshou.trainer import OnpolicyTrainer
+        OnpolicyTrainer(policy=PPOPolicy(a, c, o, max_batchsize=4096), batch_size=4096)
+        """,
+    ),
+    "sizes that can't be seen": (
+        NEW_T,
+        """
+        from tianshou.policy import PPOPolicy
+        from tianshou.trainer import OnpolicyTrainer
+        OnpolicyTrainer(policy=PPOPolicy(a, c, o, **args), batch_size=4096)
+        OnpolicyTrainer(policy=PPOPolicy(a, c, o, max_batchsize=args.size), batch_size=args.batch)
+        """,
+    ),
+    "batch_size of none elsewhere": (
+        NEW_T,
+        "from torch.utils.data import DataLoader\nDataLoader(data, batch_size=None)",
+    ),
+    "collecting without gradients": (
+        KEEPS,
+        """
+        import torch
+        from tianshou.data import Collector
+        collector = Collector(policy, envs)
+        collector.collect = torch.no_grad()(collector.collect)
+        """,
+    ),
+    "collecting in 1.1.0": (NEW_T, "from tianshou.data import Collector\nCollector(policy, envs)"),
+    "the incremental sampler": (
+        OLD_R,
+        """
+        from rlrepro.fixes import IncrementalSliceSampler as SliceSampler
+        from torchrl.data import ReplayBuffer
+        rb = ReplayBuffer(storage=s, sampler=SliceSampler(slice_len=4, traj_key="episode"), batch_size=64)
+        for _ in range(10):
+            rb.extend(x)
+            rb.sample()
+        """,
+    ),
+    "a cache where nothing is written": (
+        NEW_R,
+        """
+        from torchrl.data import ReplayBuffer, SliceSampler
+        rb = ReplayBuffer(storage=s, sampler=SliceSampler(slice_len=4, end_key="d", cache_values=True), batch_size=64)
+        rb.extend(dataset)
+        for _ in range(1000):
+            rb.sample()
+        """,
+    ),
+    "a random sampler": (
+        OLD_R,
+        """
+        from torchrl.data import ReplayBuffer, RandomSampler
+        rb = ReplayBuffer(storage=s, sampler=RandomSampler(), batch_size=64)
+        for _ in range(10):
+            rb.extend(x)
+            rb.sample()
+        """,
+    ),
+    "a sampler whose buffer is elsewhere": (
+        NEW_R,
+        "from torchrl.data import SliceSampler\ns = SliceSampler(slice_len=4, end_key='d')",
+    ),
+    "sample of something else": (
+        NEW_R,
+        "import random\nfor _ in range(3):\n    random.sample(population, 3)\n    names.extend(more)",
+    ),
+    "a pool with one thread each": (
+        {},
+        """
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import torch
+        from multiprocessing import Pool
+        with Pool(8) as pool:
+            pool.map(train, range(8))
+        """,
+    ),
+    "workers that limit themselves": (
+        {},
+        """
+        import torch
+        from multiprocessing import Process
+        def train(seed):
+            torch.set_num_threads(1)
+            learn(seed)
+        for seed in range(4):
+            Process(target=train, args=(seed,)).start()
+        """,
+    ),
+    "a pool without torch": (
+        {},
+        "from multiprocessing import Pool\nwith Pool(8) as pool:\n    pool.map(str.upper, words)",
+    ),
+    "a pool of threads": (
+        {},
+        """
+        import torch
+        from multiprocessing.pool import ThreadPool
+        from concurrent.futures import ThreadPoolExecutor
+        ThreadPool(4).map(load, files)
+        ThreadPoolExecutor(4).map(load, files)
+        """,
+    ),
+    "one process": (
+        {},
+        "import torch\nfrom multiprocessing import Process\nlogger = Process(target=log)\nlogger.start()",
+    ),
+    "a pool of one": (
+        {},
+        "import torch\nfrom multiprocessing import Pool\nwith Pool(1) as pool:\n    pool.apply(train)",
+    ),
+    "one command": ({}, "import subprocess, torch\nsubprocess.run(['git', 'rev-parse', 'HEAD'])"),
+    "commands beside torch": (
+        {},
+        "import torch, subprocess\nfor name in names:\n    subprocess.Popen(['convert', name])",
+    ),
+    "scripts one after another": (
+        {},
+        "import subprocess, sys\nfor seed in range(3):\n    subprocess.run([sys.executable, 'train.py', str(seed)])",
+    ),
+    "commands that are no trainings": (
+        {},
+        "import subprocess\nfor name in names:\n    subprocess.run(['convert', name])",
+    ),
+    "a pool of another kind": (
+        {},
+        "import torch\nfrom torch.nn import MaxPool2d\nlayers = [MaxPool2d(2) for _ in range(3)]",
+    ),
+    "spawn after work": (
+        {},
+        """
+        import torch, multiprocessing
+        from rlrepro.fixes import limit_threads
+        def main():
+            table = torch.randn(10, 10)
+            with multiprocessing.get_context("spawn").Pool(4) as pool:
+                pool.map(evaluate, table)
+        """,
+    ),
+    "threads set first": ({}, "import torch\ntorch.set_num_threads(1)\nx = torch.randn(3)"),
+    "threads set in another function": (
+        {},
+        "import torch\ndef a():\n    return torch.randn(3)\ndef worker():\n    torch.set_num_threads(1)",
+    ),
+    "environments that do not compute": (
+        {},
+        """
+        import torch
+        from stable_baselines3.common.vec_env import SubprocVecEnv
+        class Game:
+            def reset(self): return 0
+            def step(self, action): return 0
+        envs = SubprocVecEnv([Game for _ in range(8)])
+        """,
+    ),
+    "a small space": (
+        {},
+        "from gymnasium import spaces\nfrom torchrl.envs import GymEnv\nspaces.Discrete(6)\nenv = GymEnv('Pong-v5')",
+    ),
+    "categorical actions": (
+        {},
+        """
+        from gymnasium import spaces
+        from torchrl.envs import GymEnv
+        spaces.Discrete(30_000)
+        env = GymEnv("Shop-v0", categorical_action_encoding=True)
+        """,
+    ),
+    "one-hot labels of ten classes": (
+        {},
+        "import torch.nn.functional as F\nbuffer.add(F.one_hot(labels, num_classes=10))",
+    ),
+    "one-hot vectors that are not stored": (
+        {},
+        "import torch.nn.functional as F\nloss = (F.one_hot(actions, num_classes=20000) * q).sum()",
+    ),
+    "a small space in Pearl": (
+        {},
+        """
+        import torch
+        from pearl.utils.instantiations.spaces.discrete_action import DiscreteActionSpace
+        DiscreteActionSpace([torch.tensor([i]) for i in range(4)])
+        """,
+    ),
+    "a rollout in chunks": (
+        {},
+        """
+        import torch
+        from rlrepro.fixes import in_chunks
+        def update(policy, obs, batch):
+            with torch.no_grad():
+                old = in_chunks(policy, obs, size=batch)
+            for start in range(0, len(obs), batch):
+                policy(obs[start:start + batch]).mean().backward()
+        """,
+    ),
+    "a rollout in a loop": (
+        {},
+        """
+        import torch
+        def update(policy, obs, batch):
+            with torch.no_grad():
+                old = [policy(chunk) for chunk in obs.split(batch)]
+            for chunk in obs.split(batch):
+                policy(chunk).mean().backward()
+        """,
+    ),
+    "evaluation without gradients": (
+        {},
+        "import torch\ndef act(policy, obs):\n    with torch.no_grad():\n        return policy(obs)",
+    ),
+    "something else than a network": (
+        {},
+        """
+        import torch
+        def update(data, batch):
+            with torch.no_grad():
+                n = len(data)
+            for start in range(0, n, batch):
+                learn(data[start:start + batch])
+        """,
+    ),
+}
