@@ -58,6 +58,11 @@ TROUBLED = {
         KEEPS,
         "from tianshou.data import Collector\nc = Collector(policy, envs, buffer)",
     ),
+    "collecting, with a type": (
+        {"TS004"},
+        {"tianshou": "2.0.1"},
+        "from tianshou.data import Collector, CollectStats\ncollector = Collector[CollectStats](policy, envs)",
+    ),
     # TorchRL
     "sampler of 0.6.0": (
         {"TR001", "TR003"},
@@ -70,8 +75,23 @@ TROUBLED = {
             batch = buffer.sample()
         """,
     ),
+    "the sampler of TD-MPC2": (
+        {"TR002", "TR005"},
+        NEW_R,
+        """
+        from torchrl.data.replay_buffers import ReplayBuffer
+        from torchrl.data.replay_buffers.samplers import SliceSampler
+        class Buffer:
+            def __init__(self, cfg):
+                self._sampler = SliceSampler(
+                    num_slices=cfg.batch_size, end_key=None, traj_key="episode", cache_values=cfg.multitask
+                )
+            def _reserve(self, storage):
+                return ReplayBuffer(storage=storage, sampler=self._sampler, batch_size=64)
+        """,
+    ),
     "ids": (
-        {"TR002"},
+        {"TR002", "TR005"},
         NEW_R,
         "from torchrl.data.replay_buffers.samplers import SliceSampler\nSliceSampler(slice_len=4, traj_key='episode')",
     ),
@@ -389,10 +409,6 @@ INNOCENT = {
             rb.extend(x)
             rb.sample()
         """,
-    ),
-    "a sampler whose buffer is elsewhere": (
-        NEW_R,
-        "from torchrl.data import SliceSampler\ns = SliceSampler(slice_len=4, end_key='d')",
     ),
     "sample of something else": (
         NEW_R,

@@ -55,6 +55,7 @@ class Module:
     def name(self, node) -> str | None:
         """The full dotted name of a Name or Attribute whose beginning was imported; None where it was not."""
         parts = []
+        node = node.value if isinstance(node, ast.Subscript) else node  # Collector[CollectStats]
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value

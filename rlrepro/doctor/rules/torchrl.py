@@ -37,7 +37,7 @@ def old_release(module, versions):
 def ids_for_flags(module, versions):
     """Ids of eight bytes are compared row by row; a done flag is one byte."""
     for call in _samplers(module):
-        if module.argument(call, "traj_key") is not None and module.argument(call, "end_key") is None:
+        if module.argument(call, "traj_key") is not None and not _given(module, call, "end_key"):
             yield call, "traj_key compares an id a row; if rows carry a done flag, end_key is faster", "low"
 
 
@@ -89,8 +89,17 @@ def reads_everything(module, versions):
     """Each sample reads every stored row, so that it takes longer the fuller the buffer is, in every release."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
+        if not sampling and not writing and not _cached(module, call):
+            message = "if it is written to between samples, each reads every stored row: time one as the buffer fills"
+            yield call, message, "low"
         if _common_loops(module, sampling, writing) and not _cached(module, call):
             yield call, "each sample in the loop reads every stored row, and takes longer as the buffer fills", "medium"
+
+
+def _given(module, call, name) -> bool:
+    """Whether an argument is there and not None."""
+    node = module.argument(call, name)
+    return node is not None and module.value(node) is not None
 
 
 def _samplers(module):
@@ -98,8 +107,7 @@ def _samplers(module):
 
 
 def _cached(module, call) -> bool:
-    node = module.argument(call, "cache_values")
-    return node is not None and module.value(node) is not False
+    return module.value(module.argument(call, "cache_values")) is True
 
 
 def _uses(module, sampler) -> tuple[list, list]:
