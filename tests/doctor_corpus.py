@@ -400,6 +400,17 @@ INNOCENT = {
             rb.sample()
         """,
     ),
+    "filled in one loop and sampled in another": (
+        NEW_R,
+        """
+        from torchrl.data import ReplayBuffer, SliceSampler
+        rb = ReplayBuffer(storage=s, sampler=SliceSampler(slice_len=4, end_key="d", cache_values=True), batch_size=64)
+        for episode in dataset:
+            rb.extend(episode)
+        for _ in range(1000):
+            rb.sample()
+        """,
+    ),
     "a random sampler": (
         OLD_R,
         """
@@ -553,6 +564,17 @@ INNOCENT = {
                 old = [policy(chunk) for chunk in obs.split(batch)]
             for chunk in obs.split(batch):
                 policy(chunk).mean().backward()
+        """,
+    ),
+    "targets of each minibatch": (
+        {},
+        """
+        import torch
+        def update(critic, batches, rows):
+            for index in batches:
+                with torch.no_grad():
+                    target = critic(rows)
+                learn(rows[index], target)
         """,
     ),
     "evaluation without gradients": (

@@ -132,6 +132,8 @@ def test_any_tree_is_read(tmp_path):
     (tmp_path / "null.py").write_bytes(b"a = 1\x00")
     (tmp_path / "half.py").write_text("def f(:\n")
     (tmp_path / "deep.py").write_text("(" * 5000 + ")" * 5000)
+    (tmp_path / "signs.py").write_text("x = " + "-" * 100_000 + "1")
+    (tmp_path / "dots.py").write_text("from torchrl.data import SliceSampler\nx" + ".y" * 3000 + " = SliceSampler()\n")
     (tmp_path / "huge.py").write_text("a = 1\n" * 400_000)
     (tmp_path / "half.ipynb").write_text('{"cells": [')
     (tmp_path / "none.ipynb").write_text("[]")
@@ -144,8 +146,9 @@ def test_any_tree_is_read(tmp_path):
     found = examine([tmp_path], versions=OLD)
     assert {Path(each.path).name for each in found.findings} == {"latin.py", "bom.py"}
     left = {Path(each.path).name: each.why for each in found.skipped}
-    names = {"wrong", "null", "half", "deep", "huge", "gone", "pipe"}
+    names = {"wrong", "null", "half", "deep", "signs", "dots", "huge", "gone", "pipe"}
     assert set(left) == {f"{name}.py" for name in names} | {"half.ipynb", "none.ipynb", "odd.ipynb"}
+    assert found.read == 2 and left["signs.py"] == left["dots.py"] == "nested too deeply"
     assert left["huge.py"] == "larger than 2 MiB" and "line 1" in left["half.py"]
     with pytest.raises(FileNotFoundError, match="there is no"):
         examine([tmp_path / "missing"])

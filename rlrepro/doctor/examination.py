@@ -51,8 +51,11 @@ def examine(
         if isinstance(source, Skipped):
             result.skipped.append(source)
             continue
-        result.read += 1
-        result.findings += _findings(source, rules, versions)
+        try:
+            result.findings += _findings(source, rules, versions)
+            result.read += 1
+        except RecursionError:
+            result.skipped.append(Skipped(source.path, "nested too deeply"))
     return result
 
 

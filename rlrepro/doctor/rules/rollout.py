@@ -23,8 +23,6 @@ def whole_at_once(module, versions):
             _without_gradients(module, item.context_expr) for item in block.items
         ):
             continue
-        if module.loops(block):
-            continue
         cut = _cut_in_loops(module, module.scope(block))
         for call in module.all_calls:
             if not module.is_within(call, block) or module.loops(call) or module.name(call.func):
