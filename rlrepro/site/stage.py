@@ -14,6 +14,7 @@ from rlrepro.site.scripts import scripts
 
 BOOK = Path(__file__).parents[2] / "book"
 HIDDEN = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
+KEEPS_RECORDS = re.compile(r"\b(book\.add|keep_\w+)\(")
 FOLDED_LINES = 9  # of a cell that measures and keeps records, from which on it is folded away
 KEPT_OUT = shutil.ignore_patterns("_build", "__pycache__")
 
@@ -88,7 +89,7 @@ def make_page(notebook) -> None:
             cell.source = _relink(cell.source)
         elif "\ncheck(" in cell.source:
             cell.outputs = []
-        elif "book.add(" in cell.source and cell.source.count("\n") > FOLDED_LINES:
+        elif KEEPS_RECORDS.search(cell.source) and cell.source.count("\n") > FOLDED_LINES:
             cell.metadata.tags.append("hide-input")
         pictures = [each for each in cell.get("outputs", ()) if "image/png" in each.get("data", {})]
         if pictures:  # the site has one text for all pictures of a cell
