@@ -10,7 +10,7 @@ from rlrepro import figures
 from rlrepro.claims import Claim, Verdict
 from rlrepro.lab.records import Records, read_records
 from rlrepro.lab.units import format_value
-from rlrepro.verdicts import all_claims
+from rlrepro.verdicts import all_claims, markdown_row
 
 UNTESTED = "not testable here"
 SHOWN = {  # an outcome's colour and the mark that tells it without colours
@@ -82,10 +82,8 @@ def gather(run: str | Path, results: str | Path) -> list[Evidence]:
         found.append((f"results/{folder.name}" if folder.name == "this run" else folder.name, read_records(folder)))
     evidence = []
     for label, records in found:
-        places = {}
-        for record in records:
-            places.setdefault((record.machine.name, record.device), Records()).append(record)
-        for (machine, device), there in sorted(places.items()):
+        places = records.by_place()
+        for (machine, device), there in places.items():
             name = label if len(places) == 1 else f"{label}, {machine}, {device}"
             evidence.append(Evidence(name, there))
     if not evidence:
@@ -113,13 +111,8 @@ def how_they_differ(evidence: list[Evidence], labels) -> str:
 def evidence_markdown(evidence: list[Evidence]) -> str:
     """A table of the machines: a column for each run."""
     traits = [each.traits for each in evidence]
-    rows = [_row("", *(each.label for each in evidence)), "|---" * (len(evidence) + 1) + "|"]
-    return "\n".join([*rows, *(_row(trait, *(each[trait] for each in traits)) for trait in traits[0])])
-
-
-def _row(*cells: str) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    rows = [markdown_row("", *(each.label for each in evidence)), "|---" * (len(evidence) + 1) + "|"]
+    return "\n".join([*rows, *(markdown_row(trait, *(each[trait] for each in traits)) for trait in traits[0])])
 
 
 def judged_markdown(judged: list[Judged]) -> str:
@@ -134,7 +127,7 @@ def judged_markdown(judged: list[Judged]) -> str:
         link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
         said = "; ".join(f"{name}: {other.outcome}, {other.figure}" for name, other in others.items())
         told = f"{verdict.figure}; *{verdict.why}*"
-        lines.append(_row(link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–"))
+        lines.append(markdown_row(link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–"))
     return "\n".join(lines)
 
 

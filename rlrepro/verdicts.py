@@ -21,12 +21,10 @@ def all_claims() -> list[Claim]:
 def verdict_rows(records: Records, claims: list[Claim] | None = None) -> list[dict[str, str]]:
     """One row a claim: id, claim, verdict, figure, why, machine, chapter. A claim is judged for each machine and
     device whose records can tell."""
-    by_place = {}
-    for record in records:
-        by_place.setdefault(_place(record), Records()).append(record)
+    by_place = {f"{machine} ({device})": found for (machine, device), found in Records(records).by_place().items()}
     rows = []
     for claim in all_claims() if claims is None else claims:
-        verdicts = {place: claim.verdict(found) for place, found in sorted(by_place.items())}
+        verdicts = {place: claim.verdict(found) for place, found in by_place.items()}
         tested = {place: verdict for place, verdict in verdicts.items() if verdict.outcome != "not testable here"}
         for place, verdict in (tested or verdicts or {"no records": claim.verdict(Records())}).items():
             rows.append(
@@ -41,10 +39,6 @@ def verdict_rows(records: Records, claims: list[Claim] | None = None) -> list[di
                 }
             )
     return rows
-
-
-def _place(record) -> str:
-    return f"{record.machine.name} ({record.device})"
 
 
 def verdict_table(rows: list[dict[str, str]], title: str = ""):
@@ -70,7 +64,10 @@ def verdict_markdown(rows: list[dict[str, str]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
         cells = {**row, "verdict": f"**{row['verdict']}**"}
-        lines.append(
-            "| " + " | ".join(cells[column].replace("|", "\\|").replace("\n", " ") for column in columns) + " |"
-        )
+        lines.append(markdown_row(*(cells[column] for column in columns)))
     return "\n".join(lines)
+
+
+def markdown_row(*cells: str) -> str:
+    """A line of a Markdown table, whatever is in its cells."""
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"

@@ -69,7 +69,7 @@ def imports(path):
         ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
         ("diagrams.py", r"rlrepro\.(?!figures)"),
         ("exercises/*.py", r"rlrepro\.(?!exercises|lab|fit|fixes|cases|claims|verdicts)"),
-        ("doctor/**/*.py", r"rlrepro\.(?!doctor|agreement|verdicts)"),
+        ("doctor/**/*.py", r"rlrepro\.(?!doctor|agreement|verdicts|project)"),
         ("agreement.py", r"rlrepro\.(?!lab|claims|verdicts|figures)"),
         ("verdicts.py", r"rlrepro\.(?!lab\.records|claims|cases)"),
         ("claims.py", r"rlrepro\.(?!lab\.records)"),

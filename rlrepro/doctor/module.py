@@ -17,7 +17,7 @@ class Module:
         self.tree, self.text = tree, text
         self.parents, self.all_calls = {}, []
         self.imports, self.stars = {}, []
-        self._constants, self._stores = {}, {}
+        self._constants, self.stores = {}, {}
         nodes = deque([tree])
         while nodes:  # once over all of them: this is most of the work
             node = nodes.popleft()
@@ -44,8 +44,8 @@ class Module:
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
-                    known = target.id in self._stores
-                    self._stores[target.id] = node.value
+                    known = target.id in self.stores
+                    self.stores[target.id] = node.value
                     self._constants[target.id] = UNKNOWN if known else _literal(node.value)
 
     def packages(self) -> set[str]:
@@ -63,7 +63,7 @@ class Module:
             return None
         if node.id in self.imports:
             return ".".join([self.imports[node.id], *reversed(parts)])
-        if not parts and self.stars and node.id not in self._stores:
+        if not parts and self.stars and node.id not in self.stores:
             return f"{self.stars[-1]}.{node.id}"
         return None
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rlrepro.doctor.examination import Examination
 from rlrepro.doctor.finding import Rule, all_rules
+from rlrepro.project import address
 
 RESULTS = Path(__file__).parents[2] / "results"
 LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
-ADDRESS = "https://github.com/rlrepro/rlrepro"
 
 
 def as_text(found: Examination) -> str:
@@ -66,7 +66,7 @@ def as_sarif(found: Examination) -> str:
     used = sorted({each.code for each in found.findings})
     driver = {
         "name": "rlrepro doctor",
-        "informationUri": ADDRESS,
+        "informationUri": address(),
         "rules": [
             {
                 "id": code,
@@ -108,7 +108,7 @@ def explain(rule: Rule, results: Path = RESULTS) -> str:
     measured = _measured(rule, results)
     if measured:
         lines += ["", "Measured:", *(f"  {line}" for line in measured)]
-    lines += ["", f"Chapter: {ADDRESS}/blob/main/notebooks/{rule.chapter}.ipynb"]
+    lines += ["", f"Chapter: {address()}/blob/main/notebooks/{rule.chapter}.ipynb"]
     return "\n".join(lines)
 
 

@@ -89,6 +89,13 @@ class Records(list):
             raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
         return found
 
+    def by_place(self) -> dict[tuple[str, str], "Records"]:
+        """The records of each machine and device, by the machine's name and the device."""
+        found = {}
+        for record in self:
+            found.setdefault((record.machine.name, record.device), Records()).append(record)
+        return dict(sorted(found.items()))
+
     def get(self, name: str, **setting) -> Record:
         """The newest such record. Raises MissingRecord where there is none."""
         return self.all(name, **setting)[-1]

@@ -1,6 +1,5 @@
 """Call Jupyter Book: a warning is an error, and nothing is asked of a network."""
 
-import importlib.metadata
 import re
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from rlrepro.project import address
 from rlrepro.site.stage import BOOK, stage
 
 RESULTS = BOOK.parent / "results"
@@ -34,7 +34,7 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         for left in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
             shutil.rmtree(left, ignore_errors=True)
         source = Path(folder) / "source"
-        stage(Path(run), source, results=results, repository=_repository())
+        stage(Path(run), source, results=results, repository=address())
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
         done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
         if done.returncode:
@@ -52,9 +52,3 @@ def _arguments(source: Path, out: str) -> list[str]:
 def _complaints(text: str) -> list[str]:
     lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
     return [line for line in lines if re.search("warning:|error:", line, re.IGNORECASE)] or lines[-20:]
-
-
-def _repository() -> str:
-    """The project's address, as its metadata have it."""
-    urls = dict(each.split(", ") for each in importlib.metadata.metadata("rlrepro").get_all("Project-URL") or ())
-    return urls.get("Repository", "")

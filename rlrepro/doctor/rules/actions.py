@@ -71,8 +71,8 @@ def _spaces(module):
 
 def _length(module, node):
     """How many elements an expression has, where that can be seen."""
-    if isinstance(node, ast.Name) and node.id in module._stores:
-        node = module._stores[node.id]
+    if isinstance(node, ast.Name) and node.id in module.stores:
+        node = module.stores[node.id]
     if isinstance(node, ast.List | ast.Tuple):
         return len(node.elts)
     if isinstance(node, ast.ListComp) and len(node.generators) == 1 and not node.generators[0].ifs:

@@ -144,7 +144,7 @@ def _runs_training(module, call) -> bool:
     """Whether a command is Python with a script whose name says that it trains."""
     text = " ".join(ast.unparse(each) for each in call.args)
     if call.args and isinstance(call.args[0], ast.Name):
-        stored = module._stores.get(call.args[0].id)
+        stored = module.stores.get(call.args[0].id)
         text += f" {ast.unparse(stored)}" if stored is not None else ""
     return bool(re.search(r"python|sys\.executable", text)) and bool(
         re.search(r"train|ppo|sac|dqn", text, re.IGNORECASE)
