@@ -9,5 +9,10 @@ for finding in examine(["my_project"]).findings:
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"examination": ["Examination", "examine"], "finding": ["Finding", "Rule"]}
+    __name__,
+    submod_attrs={
+        "examination": ["Examination", "examine"],
+        "finding": ["Finding", "Rule"],
+        "live.watching": ["watch"],
+    },
 )

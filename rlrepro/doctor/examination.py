@@ -60,7 +60,7 @@ def examine(
 
 
 def _chosen(select, ignore) -> list:
-    rules = all_rules()
+    rules = {code: each for code, each in all_rules().items() if not each.live}
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
             raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")

@@ -43,6 +43,7 @@ class Rule:
     claims: tuple[str, ...]
     words: tuple[str, ...]
     check: Callable
+    live: bool = False  # seen in a run, not in a text
 
     @property
     def why(self) -> str:
@@ -52,11 +53,21 @@ class Rule:
 _rules: dict[str, Rule] = {}
 
 
-def rule(code: str, title: str, *, words: tuple[str, ...], cure: str, chapter: str, claims: tuple[str, ...] = ()):
-    """Register a function `(module, versions)` that yields (node, message, confidence) for each place."""
+def rule(
+    code: str,
+    title: str,
+    *,
+    words: tuple[str, ...],
+    cure: str,
+    chapter: str,
+    claims: tuple[str, ...] = (),
+    live: bool = False,
+):
+    """Register a function `(module, versions)` that yields (node, message, confidence) for each place; a live one is
+    called with what was seen of a run, and yields findings."""
 
     def register(check):
-        _rules[code] = Rule(code, title, cure, chapter, claims, words, check)
+        _rules[code] = Rule(code, title, cure, chapter, claims, words, check, live)
         return check
 
     return register

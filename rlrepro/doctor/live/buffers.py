@@ -1,0 +1,102 @@
+"""Replay buffers: how long a sample takes, and what a stored transition is made of."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rlrepro.doctor.live.notes import Buffer, Notes
+from rlrepro.doctor.live.places import places
+
+COMPARED = 8  # stored transitions, of as many as there are
+FEWEST = 4  # to say anything of them
+WIDE = 64  # numbers, from which a one-hot vector or a repeated table is worth a word
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a library's buffer is read: rows that it holds, and each key with its values (rows, ...) for some rows."""
+
+    stored: Callable
+    values: Callable[..., Iterator[tuple[str, object]]]
+    name: Callable = lambda buffer: type(buffer).__name__
+    takes_all: Callable = lambda *args, **kwargs: False  # a sample so asked for is of all rows
+
+
+def probe_sample(notes: Notes, reader: Reader):
+    """For the `sample` of a buffer. A sample within a sample is part of it."""
+    inside = []
+
+    def make(sample):
+        def sampled(self, *args, **kwargs):
+            if inside:
+                return sample(self, *args, **kwargs)
+            buffer, rows = _buffer(notes, reader, self)
+            inside.append(self)
+            start = time.perf_counter()
+            try:
+                result = sample(self, *args, **kwargs)
+            finally:
+                inside.pop()
+            if buffer is not None and not reader.takes_all(*args, **kwargs):
+                buffer.sampled(rows, time.perf_counter() - start)
+            return result
+
+        return sampled
+
+    return make
+
+
+def _buffer(notes, reader, holder) -> tuple[Buffer | None, int]:
+    """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
+    try:
+        rows, name = reader.stored(holder), reader.name(holder)
+        if name not in notes.buffers:
+            place, own = places()
+            notes.buffers[name] = Buffer(own, place)
+        buffer = notes.buffers[name]
+        if rows >= max(FEWEST, 2 * buffer.described_at):
+            buffer.described_at, buffer.bytes, buffer.alike = rows, {}, {}
+            for key, values in reader.values(holder, _spread(rows)):
+                _describe(buffer, key, values)
+        return buffer, rows
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, NotImplementedError):
+        return None, 0
+
+
+def _spread(rows: int) -> list[int]:
+    """Some of so many rows, from the first to the last."""
+    count = min(COMPARED, rows)
+    return [place * (rows - 1) // (count - 1) for place in range(count)]
+
+
+def _describe(buffer: Buffer, key: str, values) -> None:
+    values = _array(values)
+    if values is None or not len(values):
+        return
+    buffer.bytes[key] = buffer.bytes.get(key, 0) + values[0].nbytes
+    if values[0].size < WIDE:
+        return
+    flat = values.reshape(len(values), -1)
+    width = values.shape[-1]
+    nonzero = (values != 0).reshape(-1, width)
+    if width >= WIDE and (nonzero.sum(axis=1) == 1).all() and (values.reshape(-1, width)[nonzero] == 1).all():
+        buffer.alike[key] = "one-hot"
+    elif (flat == flat[0]).all() and (flat[0] != flat[0, 0]).any():
+        buffer.alike[key] = "the same in each transition"
+
+
+def _array(values):
+    """As NumPy, wherever it is; None for what is no array."""
+    import numpy as np
+
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().contiguous()
+        values = values.view(dtype=_plain(values)).numpy()
+    values = np.asarray(values)
+    return values if values.dtype != object and values.ndim else None
+
+
+def _plain(tensor):
+    import torch
+
+    return torch.int16 if tensor.dtype == torch.bfloat16 else tensor.dtype

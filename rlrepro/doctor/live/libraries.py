@@ -1,0 +1,131 @@
+"""What is watched in each library, by where its users import it from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlrepro.doctor.live.buffers import Reader, probe_sample
+from rlrepro.doctor.live.forwards import probe_convolution, probe_linear
+from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.stages import Stages
+
+
+def install(patches: Patches, notes: Notes) -> None:
+    """Watch each library that is imported, now or later."""
+    stages = Stages(notes)
+
+    def layers(torch):
+        patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
+        for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
+            patches.replace(layer, "forward", probe_convolution(notes, stages.running))
+
+    patches.when_imported("torch", layers)
+    for each in STAGES:
+        patches.when_imported(each.module, _methods(patches, each, stages.probe(each.name, each.sizes)))
+    for module, cls, reader in BUFFERS:
+        each = Method(module, (cls,), "sample", "")
+        patches.when_imported(module, _methods(patches, each, probe_sample(notes, reader)))
+
+
+def _methods(patches, watched: "Method", make):
+    def then(module):
+        for name in watched.classes:
+            if cls := getattr(module, name, None):
+                patches.methods(cls, watched.method, make)
+
+    return then
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of classes of a module, and of their subclasses, that is a stage; `sizes` finds what is configured."""
+
+    module: str
+    classes: tuple[str, ...]
+    method: str
+    name: str
+    sizes: object = None
+
+
+def _attributes(*names: str):
+    return lambda self, *args, **kwargs: {name: getattr(self, name, None) for name in names}
+
+
+def _tianshou_sizes(self, batch=None, batch_size=None, *args, **kwargs) -> dict:
+    return {"max_batchsize": getattr(self, "max_batchsize", getattr(self, "_batch", None)), "batch_size": batch_size}
+
+
+def _tianshou_before(self, *args, **kwargs) -> dict:
+    return {"max_batchsize": getattr(self, "max_batchsize", getattr(self, "_batch", None))}
+
+
+SB3, BASE, POLICY, ALGORITHM = "stable_baselines3.common", ("BaseAlgorithm",), ("BasePolicy",), ("Algorithm",)
+LEARNER = "pearl.policy_learners.policy_learner"
+STAGES = (
+    Method(f"{SB3}.base_class", BASE, "train", "train", _attributes("batch_size", "n_steps")),
+    Method(f"{SB3}.base_class", BASE, "collect_rollouts", "collect"),
+    Method("tianshou.policy", POLICY, "process_fn", "preprocess", _tianshou_before),
+    Method("tianshou.policy", POLICY, "learn", "learn", _tianshou_sizes),
+    Method("tianshou.algorithm", ALGORITHM, "_preprocess_batch", "preprocess", _tianshou_before),
+    Method("tianshou.algorithm", ALGORITHM, "_update_with_batch", "learn", _tianshou_sizes),
+    Method("tianshou.data", ("Collector", "BaseCollector"), "collect", "collect"),
+    Method("torchrl.collectors", ("SyncDataCollector", "Collector", "BaseCollector"), "rollout", "collect"),
+    Method("torchrl.objectives.value", ("ValueEstimatorBase",), "forward", "advantages"),
+    Method("torchrl.objectives", ("LossModule",), "forward", "loss"),
+    Method(LEARNER, ("PolicyLearner",), "act", "collect"),
+    Method(LEARNER, ("PolicyLearner",), "preprocess_batch", "preprocess"),
+    Method(LEARNER, ("PolicyLearner",), "learn_batch", "learn", _attributes("batch_size")),
+)
+
+
+def _sb3_values(buffer, rows) -> Iterator:
+    for key, value in vars(buffer).items():
+        for name, array in value.items() if isinstance(value, dict) else ((None, value),):
+            if getattr(array, "ndim", 0) >= 2 and array.shape[:2] == (buffer.buffer_size, buffer.n_envs):
+                yield key if name is None else f"{key}.{name}", array[[row // buffer.n_envs for row in rows], 0]
+
+
+def _tianshou_values(buffer, rows) -> Iterator:
+    yield from _leaves(buffer._meta, rows, "")
+
+
+def _leaves(batch, rows, above) -> Iterator:
+    for key, value in batch.__dict__.items():
+        if hasattr(value, "__dict__") and not hasattr(value, "shape"):
+            yield from _leaves(value, rows, f"{above}{key}.")
+        elif getattr(value, "ndim", 0) and len(value) > max(rows):
+            yield f"{above}{key}", value[rows]
+
+
+def _takes_all(batch_size=None, *args, **kwargs) -> bool:
+    return not batch_size
+
+
+def _torchrl_values(buffer, rows) -> Iterator:
+    """A sample's rows would be through transforms: this is what is stored."""
+    stored = buffer._storage.get(rows) if buffer._storage.ndim == 1 else buffer._storage[rows]
+    stored = stored if hasattr(stored, "items") else {"data": stored}
+    leaves = {"include_nested": True, "leaves_only": True} if hasattr(stored, "batch_size") else {}
+    for key, value in stored.items(**leaves):
+        yield key if isinstance(key, str) else ".".join(key), value
+
+
+def _torchrl_name(buffer) -> str:
+    return f"{type(buffer).__name__} with {type(buffer._sampler).__name__}"
+
+
+def _pearl_values(buffer, rows) -> Iterator:
+    import torch
+
+    transitions = [buffer.memory[row] for row in rows]
+    for key, value in vars(transitions[0]).items():
+        if isinstance(value, torch.Tensor):
+            yield key, torch.stack([getattr(each, key) for each in transitions])
+
+
+BUFFERS = (
+    (f"{SB3}.buffers", "BaseBuffer", Reader(lambda buffer: buffer.size() * buffer.n_envs, _sb3_values)),
+    ("tianshou.data", "ReplayBuffer", Reader(len, _tianshou_values, takes_all=_takes_all)),
+    ("torchrl.data", "ReplayBuffer", Reader(len, _torchrl_values, _torchrl_name)),
+    ("pearl.replay_buffers", "ReplayBuffer", Reader(len, _pearl_values)),
+)

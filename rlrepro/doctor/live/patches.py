@@ -1,0 +1,95 @@
+"""Functions of other people's libraries that are replaced for a while, and put back."""
+
+import functools
+import sys
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+
+
+class Patches:
+    """What is replaced until `undo`. `make(original)` returns the function that takes the original's place."""
+
+    def __init__(self):
+        self._replaced = []  # (owner, name, what was there or None, what is there now)
+        self._finder = None
+
+    def replace(self, owner, name: str, make: Callable) -> None:
+        """Replace what `owner` itself has under a name; nothing where it has none, or it was replaced already."""
+        original = vars(owner).get(name)
+        if not callable(original) or any(each[3] is original for each in self._replaced):
+            return
+        now = functools.wraps(original)(make(original))
+        setattr(owner, name, now)
+        self._replaced.append((owner, name, original, now))
+
+    def methods(self, base: type, name: str, make: Callable) -> None:
+        """Replace a method of a class and of all its subclasses that define it, also those that are made later."""
+        for cls in (base, *_subclasses(base)):
+            self.replace(cls, name, make)
+        own = vars(base).get("__init_subclass__")
+
+        def also(cls, **options):
+            own.__func__(cls, **options) if own else super(base, cls).__init_subclass__(**options)
+            self.replace(cls, name, make)
+
+        now = classmethod(also)
+        base.__init_subclass__ = now
+        self._replaced.append((base, "__init_subclass__", own, now))
+
+    def when_imported(self, module: str, then: Callable) -> None:
+        """Call `then(module)` now, or as soon as the module has been imported."""
+        if module in sys.modules:
+            then(sys.modules[module])
+            return
+        if self._finder is None:
+            self._finder = _Finder()
+            sys.meta_path.insert(0, self._finder)
+        self._finder.waiting.setdefault(module, []).append(then)
+
+    def undo(self) -> None:
+        """Put everything back. What somebody else has replaced since stays theirs."""
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        self._finder = None
+        while self._replaced:
+            owner, name, original, now = self._replaced.pop()
+            if vars(owner).get(name) is now:
+                delattr(owner, name) if original is None else setattr(owner, name, original)
+
+
+def _subclasses(base: type):
+    for cls in base.__subclasses__():
+        yield cls
+        yield from _subclasses(cls)
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing itself: it is told what the others find, and calls back when that has been loaded."""
+
+    def __init__(self):
+        self.waiting = {}
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in self.waiting:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec.loader, self.waiting.pop(name))
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    def __init__(self, loader, then):
+        self.loader, self.then = loader, then
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__spec__.loader = module.__loader__ = self.loader  # as if this had never been here
+        self.loader.exec_module(module)
+        for each in self.then:
+            each(module)

@@ -1,0 +1,38 @@
+"""Whose line it was: the library's that called a network or a buffer, and the project's own."""
+
+import sys
+from pathlib import Path
+
+from rlrepro.doctor.live.notes import Place
+
+HERE = str(Path(__file__).parent)
+PASSED_OVER = ("/torch/", "/tensordict/", "/contextlib.py")  # they call networks on behalf of others
+NETWORKS = ("forward", "__call__", "_call_impl", "_wrapped_call_impl")
+INSTALLED = ("site-packages", "dist-packages", "/lib/python")
+
+
+def places(owner=None) -> tuple[Place, Place | None]:
+    """The innermost line that is no network's, in a method of `owner` where there is one; and the innermost of the
+    project, which is None where there is none."""
+    innermost = method = own = None
+    frame, here = sys._getframe(1), str(Path.cwd())
+    while frame is not None:
+        code = frame.f_code
+        path, function = code.co_filename, code.co_name
+        if not path.startswith((HERE, "<frozen")) and not any(each in path for each in PASSED_OVER):
+            place = Place(path, frame.f_lineno, function)
+            if innermost is None or innermost.function in NETWORKS:
+                innermost = place
+            if function not in NETWORKS:
+                if method is None and owner is not None and frame.f_locals.get("self") is owner:
+                    method = place
+                if own is None and _is_own(path, here):
+                    own = place
+        frame = frame.f_back
+    return method or innermost or Place(sys.argv[0] or "?", 1, "?"), own
+
+
+def _is_own(path: str, here: str) -> bool:
+    if any(each in path for each in INSTALLED):
+        return False
+    return "ipykernel_" in path or path.startswith(here) or not path.startswith(("/", "<"))

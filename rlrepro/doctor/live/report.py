@@ -1,0 +1,87 @@
+"""What a watch has to say: what was seen, and what is wrong."""
+
+import statistics
+
+from rlrepro.doctor.finding import Finding, all_rules
+from rlrepro.doctor.live.crowd import Crowd
+from rlrepro.doctor.live.notes import Notes
+from rlrepro.lab.units import format_value
+
+
+class Report:
+    """What was seen of the processes of a run, and the findings."""
+
+    def __init__(self):
+        self.notes: list[Notes] = []
+        self.crowd = Crowd(cores=1)
+        self.findings: list[Finding] = []
+
+    def close(self) -> None:
+        """Say what is wrong, now that everything was seen."""
+        from rlrepro.doctor.live.diagnosis import diagnose
+
+        self.findings = diagnose(self.notes, self.crowd)
+
+    def __str__(self) -> str:
+        lines = [*_threads(self.crowd)]
+        for notes in self.notes:
+            if len(self.notes) > 1:
+                lines.append(f"process {notes.pid}: {' '.join(notes.command)}"[:120])
+            lines += [*_stages(notes), *_passes(notes), *_buffers(notes)]
+        rules = all_rules()
+        lines += [
+            f"{each}\n    cure: {rules[each.code].cure}\n    why: rlrepro doctor --explain {each.code}"
+            for each in self.findings
+        ]
+        count = len(self.findings)
+        return "\n".join([*lines, f"{count or 'no'} finding{'' if count == 1 else 's'}"])
+
+
+def _threads(crowd: Crowd) -> list[str]:
+    if not crowd.looks:
+        return ["threads      not seen: too short, or not Linux"]
+    said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
+    if crowd.waited_seconds is not None:
+        said += f", {crowd.waited_seconds:.1f} s waiting for one"
+    if crowd.crowded_looks:
+        said += f"; in {crowd.crowded_looks / crowd.looks:.0%} of the looks more wanted one than there are"
+        said += f" ({crowd.runnable:.1f} on average"
+        said += ")" if crowd.spinning is None else f", {crowd.spinning:.0%} of them spinning)"
+    return [said]
+
+
+def _stages(notes: Notes) -> list[str]:
+    return [
+        f"stage        {name}: {stage.calls:,} calls, {format_value(stage.seconds, 's')}"
+        + (
+            f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}, "
+            f"{format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
+            if stage.peak_bytes is not None and stage.before_bytes is not None
+            else ""
+        )
+        for name, stage in notes.stages.items()
+    ]
+
+
+def _passes(notes: Notes) -> list[str]:
+    sizes = ", ".join(f"{name} {size:,}" for name, size in notes.sizes.items())
+    lines = [f"sizes        {sizes}"] if sizes else []
+    for kind, each in sorted(notes.passes.items(), reverse=True):
+        lines.append(
+            f"largest pass {each.rows:,} rows {kind}, in {each.place}" + (f", {each.stage}" if each.stage else "")
+        )
+    return lines
+
+
+def _buffers(notes: Notes) -> list[str]:
+    lines = []
+    for name, buffer in notes.buffers.items():
+        times = [(rows, statistics.median(seconds)) for rows, seconds in sorted(buffer.seconds.items())]
+        shown = times if len(times) <= 2 else [times[0], times[-1]]
+        said = ", ".join(f"{format_value(seconds, 's')} from {rows:,} stored rows" for rows, seconds in shown)
+        lines.append(f"sample       {name}: {said}")
+        if buffer.bytes:
+            largest = sorted(buffer.bytes.items(), key=lambda each: -each[1])
+            said = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])
+            lines.append(f"transition   {name}: {format_value(sum(buffer.bytes.values()), 'B')}: {said}")
+    return lines

@@ -1,0 +1,78 @@
+"""The stages of a library's training: how often, how long, and how much memory each took."""
+
+import time
+
+from rlrepro.doctor.live import memory
+from rlrepro.doctor.live.notes import Notes, Stage
+
+SHARE = 0.01  # of the time that may go into looking at memory
+ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
+
+
+class Stages:
+    """`running`: the stages that run, each with the object whose method it is, the innermost last. What they took goes
+    into the notes."""
+
+    def __init__(self, notes: Notes):
+        self.notes, self.running, self._open = notes, [], []
+        self._began, self._spent = time.perf_counter(), 0.0
+
+    def probe(self, name: str, look=None):
+        """For a method that is the stage `name`. A call within the same stage is part of it. `look(self, args, kwargs)`
+        returns sizes that are configured there."""
+
+        def make(method):
+            def staged(owner, *args, **kwargs):
+                if look is not None:
+                    self.notes.sizes |= _known(look(owner, *args, **kwargs))
+                if any(name == each for each, _ in self.running):
+                    return method(owner, *args, **kwargs)
+                stage = self.notes.stages.setdefault(name, Stage())
+                looked = self._may_look(stage) and self._enter(stage)
+                self.running.append((name, owner))
+                start = time.perf_counter()
+                try:
+                    return method(owner, *args, **kwargs)
+                finally:
+                    stage.seconds += time.perf_counter() - start
+                    stage.calls += 1
+                    self.running.pop()
+                    if looked:
+                        self._leave()
+
+            return staged
+
+        return make
+
+    def _may_look(self, stage: Stage) -> bool:
+        if stage.calls < ALWAYS or stage.seconds / stage.calls > 1e-2:
+            return True
+        return self._spent < SHARE * (time.perf_counter() - self._began)
+
+    def _enter(self, stage: Stage) -> bool:
+        start = time.perf_counter()
+        level = self._fold()
+        known = memory.restart()
+        if known:
+            self._open.append((stage, level))
+        self._spent += time.perf_counter() - start
+        return known
+
+    def _leave(self) -> None:
+        start = time.perf_counter()
+        self._fold()
+        self._open.pop()
+        memory.restart()
+        self._spent += time.perf_counter() - start
+
+    def _fold(self) -> int | None:
+        """Give the peak since the last look to every open stage."""
+        peak, level, on_gpu = memory.peak_and_level()
+        for stage, before in self._open:
+            if peak is not None and peak > (stage.peak_bytes or 0):
+                stage.peak_bytes, stage.before_bytes, stage.on_gpu = peak, before, on_gpu
+        return level
+
+
+def _known(sizes: dict) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if isinstance(size, int) and size > 0}
