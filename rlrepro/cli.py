@@ -149,11 +149,18 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--exclude", multiple=True, help="Not the files whose path is like this.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
 @click.option("--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure.")
-def doctor(paths, select, ignore, exclude, form, explain):
+@click.option("--run", "run_it", is_flag=True, help="PATHS is a command that trains, after --: run it and watch it.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: interrupt it after so long.")
+def doctor(paths, select, ignore, exclude, form, explain, run_it, seconds):
     """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
 
     Exits with 1 where there are findings. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
     pyproject.toml (lists select, ignore, exclude) a project.
+
+    \b
+    rlrepro doctor --run -- python train.py --steps 10000
+
+    runs the command and watches it; it exits as the command does where that failed.
     """
     from rlrepro.doctor.examination import UnknownCode, configuration, examine
     from rlrepro.doctor.finding import all_rules
@@ -165,6 +172,10 @@ def doctor(paths, select, ignore, exclude, form, explain):
             raise click.UsageError(f"no rule {explain!r}; there are {', '.join(all_rules())}")
         click.echo(page(all_rules()[explain]))
         return
+    if seconds and not run_it:
+        raise click.UsageError("--seconds is how long a command is watched: give --run -- COMMAND as well")
+    if run_it:
+        _run_watched(paths, select, ignore, form, seconds)
     paths = paths or (Path(),)
     try:
         own = configuration(paths[0])
@@ -178,6 +189,26 @@ def doctor(paths, select, ignore, exclude, form, explain):
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](found))
     sys.exit(1 if found.findings else 0)
+
+
+def _run_watched(command, select, ignore, form, seconds) -> None:
+    """Run it, print what was seen, and exit."""
+    from rlrepro.doctor.examination import Examination, UnknownCode, chosen
+    from rlrepro.doctor.live.command import run
+    from rlrepro.doctor.report import FORMATS
+
+    if not command:
+        raise click.UsageError("give the command after --: rlrepro doctor --run -- python train.py")
+    try:
+        codes = {rule.code for rule in chosen(select, ignore, live=True)}
+        seen, status = run(
+            [str(word) for word in command], seconds=seconds, stdout=None if form == "text" else sys.stderr
+        )
+    except (UnknownCode, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    seen.findings = [each for each in seen.findings if each.code in codes]
+    click.echo(f"\n{seen}" if form == "text" else FORMATS[form](Examination(seen.findings)))
+    sys.exit(status or (1 if seen.findings else 0))
 
 
 def _literal(text: str):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlrepro.doctor.finding import Finding, all_rules
+from rlrepro.doctor.finding import Finding, Rule, all_rules
 from rlrepro.doctor.sources import Skipped, Source, find, read
 from rlrepro.doctor.versions import Versions, versions_of
 
@@ -43,7 +43,7 @@ def examine(
     Raises FileNotFoundError for a path that is not there, and UnknownCode for a code that no rule has.
     """
     paths = list(paths)
-    rules = _chosen(select, ignore)
+    rules = chosen(select, ignore)
     versions = versions_of(paths) if versions is None else versions
     result = Examination()
     for path in find(paths, exclude):
@@ -59,8 +59,9 @@ def examine(
     return result
 
 
-def _chosen(select, ignore) -> list:
-    rules = {code: each for code, each in all_rules().items() if not each.live}
+def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
+    """The rules of texts, or of running trainings, whose codes begin as selected and not as ignored."""
+    rules = {code: each for code, each in all_rules().items() if each.live is live}
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
             raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")

@@ -39,6 +39,7 @@ def probe_sample(notes: Notes, reader: Reader):
                 inside.pop()
             if buffer is not None and not reader.takes_all(*args, **kwargs):
                 buffer.sampled(rows, time.perf_counter() - start)
+                notes.write_now_and_then()
             return result
 
         return sampled

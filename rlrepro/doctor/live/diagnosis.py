@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, rule
 from rlrepro.doctor.live.crowd import Crowd
@@ -10,7 +11,10 @@ from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
 from rlrepro.lab.units import format_value
 
 CROWDED_SHARE = 0.25  # of the looks, from which on too many threads are no accident
-THREADS_EACH = 1.3  # of a busy process: below it there are more processes than cores, not more threads
+SPINNING = (
+    0.1  # of the threads that want a core: below it they have work to do, and there are more processes than cores
+)
+THREADS_EACH = 1.3  # of a busy process, from which on the same is supposed where nobody can tell who spins
 TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
 REPEATED = 64  # rows that begin alike
 RANGE, GROWTH = 2.0, 0.5  # stored rows have to grow so much to see a trend, and the exponent from which it is one
@@ -19,13 +23,12 @@ WIDE_BYTES = 1000  # of a key of a transition
 SMALL_PASSES = 2  # times smaller than a gradient step's
 
 
-def diagnose(notes: list[Notes], crowd: Crowd) -> list[Finding]:
-    """The findings of a run: of its processes one by one, and of all together."""
-    found = list(threads(notes, crowd)) if notes else []
-    for each in notes:
-        for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
-            found += check(each)
-    return sorted(set(found), key=lambda each: (each.code, each.path, each.line))
+def diagnose(notes: Notes, crowd: Crowd, script: str) -> list[Finding]:
+    """The findings of a run, by what was noted in its processes and seen of their threads."""
+    found = list(threads(crowd, script))
+    for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
+        found += check(notes)
+    return sorted(found)
 
 
 LIVE = {"words": (), "live": True}
@@ -40,18 +43,22 @@ LIVE = {"words": (), "live": True}
     claims=("PT1", "PT3"),
     **LIVE,
 )
-def threads(notes: list[Notes], crowd: Crowd) -> Iterator[Finding]:
+def threads(crowd: Crowd, script: str) -> Iterator[Finding]:
     """Several processes each compute with a thread for every core. Threads that wait for each other stay on a core
     while they do, and take it from the one that they wait for."""
     crowded = crowd.looks and crowd.crowded_looks / crowd.looks >= CROWDED_SHARE
-    if not crowded or crowd.busy_processes < 2 or crowd.runnable < THREADS_EACH * crowd.busy_processes:
+    if not crowded or crowd.busy_processes < 2:
+        return
+    if crowd.spinning is None and crowd.runnable < THREADS_EACH * crowd.busy_processes:
+        return
+    if crowd.spinning is not None and crowd.spinning < SPINNING:
         return
     said = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes wanted {crowd.cores} cores"
     if crowd.waited_seconds is not None:
         said += f"; all together they waited {format_value(crowd.waited_seconds, 's')} for one"
     if crowd.spinning is not None:
         said += f", and {crowd.spinning:.0%} of them only spun"
-    yield _finding("RUN001", Place(notes[0].command[0] or "?", 1, ""), said)
+    yield _finding("RUN001", Place(script or "?", 1, ""), said)
 
 
 @rule(
@@ -176,9 +183,8 @@ def trend(buffer: Buffer) -> tuple[float, tuple[int, float], tuple[int, float]] 
     times = {rows: statistics.median(seconds) for rows, seconds in sorted(buffer.seconds.items()) if rows > 0}
     if len(times) < 2 or (many := max(times)) < RANGE * (few := min(times)):
         return None
-    exponent = statistics.linear_regression(
-        [math.log(rows) for rows in times], [math.log(each) for each in times.values()]
-    ).slope
+    rows, seconds = [math.log(each) for each in times], [math.log(each) for each in times.values()]
+    line = statistics.linear_regression(rows, seconds)
     if line.slope < GROWTH or times[many] < SLOWER * times[few]:
         return None
     return line.slope, (few, times[few]), (many, times[many])
@@ -192,4 +198,6 @@ def _cost(notes: Notes, large: Pass) -> str:
 
 
 def _finding(code: str, place: Place, message: str) -> Finding:
-    return Finding(place.path, None, place.line, 1, code, message, "high")
+    path, here = Path(place.path), Path.cwd()
+    path = path.relative_to(here) if path.is_relative_to(here) else path
+    return Finding(str(path), None, place.line, 1, code, message, "high")

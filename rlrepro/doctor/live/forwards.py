@@ -8,7 +8,7 @@ LOOKED_AT = 64  # rows that are compared
 
 
 def probe_linear(notes: Notes, running):
-    """For the `forward` of a Linear. `running` holds the stages that run with the objects whose they are, the innermost last."""
+    """For the `forward` of a Linear; `running` as in Stages."""
 
     def make(forward):
         note = _noting(notes, running)

@@ -2,8 +2,8 @@
 
 import json
 import os
-import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,12 @@ class Stage:
     before_bytes: int | None = None  # when the stage with this peak began
     on_gpu: bool = False
 
+    def add(self, other: "Stage") -> None:
+        self.calls += other.calls
+        self.seconds += other.seconds
+        if other.peak_bytes is not None and other.peak_bytes > (self.peak_bytes or 0):
+            self.peak_bytes, self.before_bytes, self.on_gpu = other.peak_bytes, other.before_bytes, other.on_gpu
+
 
 @dataclass
 class Buffer:
@@ -61,9 +67,11 @@ class Buffer:
     bytes: dict[str, int] = field(default_factory=dict)
     alike: dict[str, str] = field(default_factory=dict)
     described_at: int = 0  # rows that were stored when the transitions were looked at
+    _about: dict[int, int] = field(default_factory=dict)  # rows, rounded: the rows that stand for them
 
     def sampled(self, rows: int, seconds: float) -> None:
-        times = self.seconds.setdefault(_rounded(rows), [])
+        """Samples from about as many rows come together, under the first of these numbers."""
+        times = self.seconds.setdefault(self._about.setdefault(_rounded(rows), rows), [])
         if len(times) < KEPT_TIMES:
             times.append(seconds)
 
@@ -73,30 +81,67 @@ class Notes:
     """What one process has been seen to do. Pickled, it arrives empty: a child takes its own notes."""
 
     pid: int = field(default_factory=os.getpid)
-    command: list[str] = field(default_factory=lambda: list(sys.argv))
     began: float = field(default_factory=time.time)
     seconds: float = 0.0
-    threads: int | None = None  # torch's
     sizes: dict[str, int] = field(default_factory=dict)  # as configured: batch_size, max_batchsize
     passes: dict[str, Pass] = field(default_factory=dict)  # "with gradients", "without gradients"
     stages: dict[str, Stage] = field(default_factory=dict)
     gradients_while_collecting: Place | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    _folder: Path | None = None
+    _written: float = 0.0
 
     def __reduce__(self):
         return Notes, ()
 
+    def __bool__(self) -> bool:
+        """Whether the process did anything that is watched."""
+        return bool(self.passes or self.stages or self.buffers)
+
+    def keep_in(self, folder: Path) -> None:
+        """Write these notes into a folder from now on, each second and when `write` is called."""
+        self._folder = folder
+
+    def renew(self) -> None:
+        """Forget everything: this is another process now. Whoever holds these dictionaries goes on with them."""
+        fresh = Notes()
+        self.pid, self.began, self._written = fresh.pid, fresh.began, 0.0
+        self.gradients_while_collecting = None
+        for each in (self.sizes, self.passes, self.stages, self.buffers):
+            each.clear()
+
     def close(self) -> "Notes":
         self.seconds = time.time() - self.began
-        torch = sys.modules.get("torch")
-        self.threads = torch.get_num_threads() if hasattr(torch, "get_num_threads") else None
         return self
 
-    def write(self, folder: Path) -> None:
-        """Into a file of this process, whole or not at all."""
-        path = folder / f"{self.pid}.json"
-        path.with_suffix(".part").write_text(json.dumps(asdict(self.close())))
-        path.with_suffix(".part").replace(path)
+    def write_now_and_then(self) -> None:
+        if self._folder is not None and time.monotonic() - self._written > WRITE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Into a file of this process, whole or not at all. A training never fails because its notes can't be kept."""
+        self._written = time.monotonic()
+        if not self or self._folder is None:
+            return
+        path = self._folder / f"{self.pid}.json"
+        with suppress(OSError):
+            path.with_suffix(".part").write_text(json.dumps(asdict(self.close()), default=str))
+            path.with_suffix(".part").replace(path)
+
+    def add(self, other: "Notes") -> None:
+        """Take over what another process of the same run has seen: the largest passes and peaks, and all calls."""
+        self.seconds = max(self.seconds, other.seconds)
+        self.sizes |= other.sizes
+        self.gradients_while_collecting = self.gradients_while_collecting or other.gradients_while_collecting
+        for kind, each in other.passes.items():
+            if kind not in self.passes or each.rows > self.passes[kind].rows:
+                self.passes[kind] = each
+        for name, each in other.stages.items():
+            self.stages.setdefault(name, Stage()).add(each)
+        for name, each in other.buffers.items():
+            known = self.buffers.setdefault(name, each)
+            for rows, times in each.seconds.items() if known is not each else ():
+                known.seconds.setdefault(rows, []).extend(times)
 
     @classmethod
     def read(cls, path: Path) -> "Notes":
@@ -110,7 +155,7 @@ class Notes:
             name: Buffer(
                 **each
                 | {"own": place(each["own"]), "place": place(each["place"])}
-                | {"seconds": {int(rows): times for rows, times in each["seconds"].items()}}
+                | {"seconds": {int(rows): times for rows, times in each["seconds"].items()}, "_about": {}}
             )
             for name, each in found["buffers"].items()
         }
@@ -119,7 +164,7 @@ class Notes:
         return cls(
             **found
             | {"passes": passes, "buffers": buffers, "stages": stages}
-            | {"gradients_while_collecting": collecting}
+            | {"gradients_while_collecting": collecting, "_folder": None}
         )
 
 

@@ -25,7 +25,7 @@ def places(owner=None) -> tuple[Place, Place | None]:
                 innermost = place
             if function not in NETWORKS:
                 if method is None and owner is not None and frame.f_locals.get("self") is owner:
-                    method = place
+                    method, own = place, None  # what lies within is a network's, the project's own or not
                 if own is None and _is_own(path, here):
                     own = place
         frame = frame.f_back

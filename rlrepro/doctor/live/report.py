@@ -9,25 +9,24 @@ from rlrepro.lab.units import format_value
 
 
 class Report:
-    """What was seen of the processes of a run, and the findings."""
+    """What was seen of a run, all its processes together, and the findings. `script` is what was run."""
 
-    def __init__(self):
-        self.notes: list[Notes] = []
+    def __init__(self, script: str):
+        self.script = script
+        self.notes = Notes()
         self.crowd = Crowd(cores=1)
         self.findings: list[Finding] = []
+        self.unwatched: list[str] = []  # processes in which nothing could be watched, and why
 
     def close(self) -> None:
         """Say what is wrong, now that everything was seen."""
         from rlrepro.doctor.live.diagnosis import diagnose
 
-        self.findings = diagnose(self.notes, self.crowd)
+        self.findings = diagnose(self.notes, self.crowd, self.script)
 
     def __str__(self) -> str:
-        lines = [*_threads(self.crowd)]
-        for notes in self.notes:
-            if len(self.notes) > 1:
-                lines.append(f"process {notes.pid}: {' '.join(notes.command)}"[:120])
-            lines += [*_stages(notes), *_passes(notes), *_buffers(notes)]
+        lines = [*_threads(self.crowd), *self.unwatched]
+        lines += [*_stages(self.notes), *_passes(self.notes), *_buffers(self.notes)]
         rules = all_rules()
         lines += [
             f"{each}\n    cure: {rules[each.code].cure}\n    why: rlrepro doctor --explain {each.code}"

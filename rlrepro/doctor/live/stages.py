@@ -39,6 +39,7 @@ class Stages:
                     self.running.pop()
                     if looked:
                         self._leave()
+                    self.notes.write_now_and_then()
 
             return staged
 

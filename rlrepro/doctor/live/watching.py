@@ -14,6 +14,7 @@ from rlrepro.doctor.live.libraries import install
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.startup import FOLDER
 
 PATIENCE = 5.0  # seconds for the observer to write its last
 
@@ -33,7 +34,7 @@ def watch(*, show: bool = True):
     """
     if _running:
         raise RuntimeError("watch can't be used within another one: end that first")
-    report, notes, patches = Report(), Notes(), Patches()
+    report, notes, patches = Report(sys.argv[0]), Notes(), Patches()
     _running.append(report)
     try:
         with _observed() as crowd:
@@ -42,14 +43,13 @@ def watch(*, show: bool = True):
                 yield report
             finally:
                 patches.undo()
-                report.notes.append(notes.close())
+                report.notes = notes.close()
         report.crowd = crowd
     finally:
         _running.clear()
-        if report.notes:
-            report.close()
-            if show:
-                print(report)
+        report.close()
+        if show:
+            print(report)
 
 
 @contextmanager
@@ -59,7 +59,8 @@ def _observed():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "crowd.json"
         command = [sys.executable, "-m", "rlrepro.doctor.live.observer", str(os.getpid()), str(path)]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(each or str(Path.cwd()) for each in sys.path)}
+        paths = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
+        environment = {name: value for name, value in os.environ.items() if name != FOLDER} | {"PYTHONPATH": paths}
         observer = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
         )

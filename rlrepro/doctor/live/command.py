@@ -1,0 +1,79 @@
+"""rlrepro doctor --run: a command that trains, watched from its start to its end."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.observer import Observer
+from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.startup import FOLDER
+
+STARTUP = Path(__file__).parent / "startup"
+PATIENCE = 10.0  # seconds that an interrupted command has to end
+
+
+def run(command: Sequence[str], *, seconds: float | None = None, stdout=None) -> tuple[Report, int]:
+    """Run a command and watch every Python process of it that has rlrepro installed: (what was seen, exit status).
+
+    After `seconds`, if given, it is interrupted as by Ctrl-C, and ended where it has not gone 10 seconds later. Its
+    output goes where this process's does, or to `stdout`. Raises OSError where it can't be started.
+    """
+    report = Report(next((word for word in command if word.endswith(".py")), command[0]))
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: folder}
+        process = subprocess.Popen(command, env=environment, stdout=stdout)
+        over = threading.Event()
+        observer = Observer(process.pid)
+        looking = threading.Thread(target=observer.watch, args=(over,), daemon=True)
+        looking.start()
+        try:
+            status = _wait(process, seconds)
+        finally:
+            over.set()
+            looking.join()
+        report.crowd = observer.crowd
+        for path in sorted(Path(folder).glob("*.json")):
+            report.notes.add(Notes.read(path))
+        report.unwatched = [f"not watched: {path.read_text()}" for path in sorted(Path(folder).glob("*.failed"))]
+    report.close()
+    return report, status
+
+
+def _wait(process: subprocess.Popen, seconds: float | None) -> int:
+    """The exit status, as a shell gives it. Ctrl-C reaches the command too: it decides what that means."""
+    try:
+        process.wait(seconds)
+    except KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            process.wait()
+    except subprocess.TimeoutExpired:
+        _interrupt(process)
+        return 0
+    return 128 - process.returncode if process.returncode < 0 else process.returncode
+
+
+def _interrupt(process: subprocess.Popen) -> None:
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        for each in [*_children(process.pid), process]:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
