@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-WRITE_SECONDS = 1.0  # between two writes of the same notes
+WRITE_SECONDS = 0.25  # between two writes of the same notes
 KEPT_TIMES = 64  # of the samples at about as many stored rows
 
 
