@@ -149,9 +149,11 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--exclude", multiple=True, help="Not the files whose path is like this.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
 @click.option("--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure.")
+@click.option("--fix", is_flag=True, help="Show the cures that can be written mechanically as a diff, and ask.")
+@click.option("--yes", is_flag=True, help="With --fix: write them without asking.")
 @click.option("--run", "run_it", is_flag=True, help="PATHS is a command that trains, after --: run it and watch it.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: interrupt it after so long.")
-def doctor(paths, select, ignore, exclude, form, explain, run_it, seconds):
+def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seconds):
     """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
 
     Exits with 1 where there are findings. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
@@ -174,6 +176,8 @@ def doctor(paths, select, ignore, exclude, form, explain, run_it, seconds):
         return
     if seconds and not run_it:
         raise click.UsageError("--seconds is how long a command is watched: give --run -- COMMAND as well")
+    if fix and (run_it or form != "text"):
+        raise click.UsageError("--fix shows a diff of files: give it neither --run nor --format")
     if run_it:
         _run_watched(paths, select, ignore, form, seconds)
     paths = paths or (Path(),)
@@ -188,7 +192,25 @@ def doctor(paths, select, ignore, exclude, form, explain, run_it, seconds):
     except (UnknownCode, ValueError, FileNotFoundError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](found))
-    sys.exit(1 if found.findings else 0)
+    sys.exit(_fix(found, yes) if fix and found.edits else 1 if found.findings else 0)
+
+
+def _fix(found, yes: bool) -> int:
+    """Show the diff, and write it where that is wanted; 1 where it was not."""
+    from rlrepro.doctor.mending import Changed, mendings
+
+    changes = mendings(found)
+    click.echo("\n" + "\n".join(each.diff for each in changes))
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"Write this into {len(changes)} files?")):
+        click.echo("nothing was written" if sys.stdin.isatty() else "nothing was written; --yes writes it")
+        return 1
+    for each in changes:
+        try:
+            each.write()
+        except (Changed, OSError) as error:
+            raise click.ClickException(f"{error}; the files before it in the diff were written") from None
+    click.echo(f"wrote {len(changes)} files: run rlrepro doctor again, and your tests")
+    return 0
 
 
 def _run_watched(command, select, ignore, form, seconds) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlrepro.doctor.edits import Edit
 from rlrepro.doctor.finding import Finding, Rule, all_rules
 from rlrepro.doctor.sources import Skipped, Source, find, read
 from rlrepro.doctor.versions import Versions, versions_of
@@ -19,9 +20,11 @@ class UnknownCode(ValueError):
 
 @dataclass
 class Examination:
-    """What was found, which files were not read and why, and how many were."""
+    """What was found, which files were not read and why, and how many were. `edits` are cures that can be written
+    mechanically, by file."""
 
     findings: list[Finding] = field(default_factory=list)
+    edits: dict[str, list[Edit]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     read: int = 0
 
@@ -52,7 +55,10 @@ def examine(
             result.skipped.append(source)
             continue
         try:
-            result.findings += _findings(source, rules, versions)
+            findings, edits = _findings(source, rules, versions)
+            result.findings += findings
+            if edits:
+                result.edits[source.path] = edits
             result.read += 1
         except RecursionError:
             result.skipped.append(Skipped(source.path, "nested too deeply"))
@@ -71,9 +77,9 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     ]
 
 
-def _findings(source: Source, rules, versions) -> list[Finding]:
-    lines = source.text.splitlines()
-    found = set()
+def _findings(source: Source, rules, versions) -> tuple[list[Finding], list[Edit]]:
+    lines = source.text.split("\n")
+    found, edits = set(), []
     for rule in rules:
         if not any(word in source.text for word in rule.words):
             continue
@@ -83,7 +89,9 @@ def _findings(source: Source, rules, versions) -> list[Finding]:
                 continue
             cell, line = source.place(node.lineno)
             found.add(Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence))
-    return sorted(found, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
+            if rule.fix is not None and confidence != "low":
+                edits += rule.fix(source.module, node)
+    return sorted(found, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code)), edits
 
 
 def _is_ignored(line: str, code: str) -> bool:

@@ -12,11 +12,10 @@ def peak_and_level() -> tuple[int | None, int | None, bool]:
     if cuda := _cuda():
         return cuda.max_memory_allocated(), cuda.memory_allocated(), True
     try:
-        found = dict(
-            line.split(":", 1) for line in STATUS.read_text().splitlines() if line.startswith(("VmHWM", "VmRSS"))
-        )
-        return *(int(found[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS")), False
-    except (OSError, KeyError):
+        words = STATUS.read_bytes().split()
+        peak, now = (int(words[words.index(name) + 1]) * 1024 for name in (b"VmHWM:", b"VmRSS:"))
+        return peak, now, False
+    except (OSError, ValueError):
         return None, None, False
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from rlrepro.doctor.edits import first
 from rlrepro.doctor.finding import rule
 
 TORCH = {
@@ -41,6 +42,14 @@ TENSORS = {
 VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
 
+def _one_thread(module, call):
+    """Where the trainings are in the text itself. Processes inherit the variable, and torch reads it when it is
+    imported."""
+    if not _trains(module):
+        return []
+    return first(module, 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # a thread for each training')
+
+
 @rule(
     "PT001",
     "several trainings at once, each with a thread for every core",
@@ -49,6 +58,7 @@ VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
     "rlrepro.fixes.train_many",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
+    fix=_one_thread,
 )
 def no_limit(module, versions):
     """Each process computes with as many threads as there are cores, and threads that wait for each other keep a core

@@ -2,6 +2,7 @@
 
 from packaging.version import Version
 
+from rlrepro.doctor.edits import after, imported, replaced, with_argument
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.module import UNKNOWN
 
@@ -12,6 +13,25 @@ BROKEN = Version("0.4.11"), Version("1.1.0")  # from, and to before
 KEEPS_GRADIENTS = Version("1.2.0"), Version("2.0.1")  # the first and the last that was seen to
 
 
+def _chunked(module, call):
+    return [replaced(call.func, "ChunkedPPOPolicy"), *imported(module, "from rlrepro.fixes import ChunkedPPOPolicy")]
+
+
+def _same_size(module, call):
+    return [with_argument(module, call, "max_batchsize", str(_largest_batch(module)))]
+
+
+def _without_gradients(module, _):
+    """Each collector that is given a name. What is imported must be called torch."""
+    if module.imports.get("torch", "torch") != "torch":
+        return []
+    edits = imported(module, "import torch") if "torch" not in module.imports else []
+    for call in module.calls("tianshou", "Collector"):
+        if name := module.variable(call):
+            edits.append(after(module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)"))
+    return edits
+
+
 @rule(
     "TS001",
     "PPO computes logp_old on the whole rollout at once",
@@ -19,6 +39,7 @@ KEEPS_GRADIENTS = Version("1.2.0"), Version("2.0.1")  # the first and the last t
     cure="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
     chapter="02_logp_old_oom",
     claims=("LO1",),
+    fix=_chunked,
 )
 def whole_rollout(module, versions):
     """From 0.4.11 to 1.0.0, PPO's `process_fn` hands the whole rollout to the actor in one forward pass, whatever
@@ -44,12 +65,12 @@ def whole_rollout(module, versions):
     cure="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
     claims=("TB1", "TB2"),
+    fix=_same_size,
 )
 def forgotten_size(module, versions):
     """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. Who raises the first because the
     card has room usually wants the second raised as well: passes of 256 rows then take needlessly long."""
-    sizes = [_size(module, call, "batch_size") for call in module.calls("tianshou", *TRAINERS)]
-    largest = max((size for size in sizes if isinstance(size, int)), default=0)
+    largest = _largest_batch(module)
     for call in module.calls("tianshou", *POLICIES):
         if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:
             message = f"max_batchsize is at its default of {DEFAULT}, and batch_size is {largest:,}"
@@ -83,6 +104,7 @@ def no_size(module, versions):
     words=("tianshou",),
     cure="Before training: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
+    fix=_without_gradients,
 )
 def collecting(module, versions):
     """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so that every activation of a step is kept for a
@@ -92,6 +114,11 @@ def collecting(module, versions):
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
         yield call, f"tianshou {version} collects with gradients, which costs memory for nothing", "medium"
+
+
+def _largest_batch(module) -> int:
+    sizes = [_size(module, call, "batch_size") for call in module.calls("tianshou", *TRAINERS)]
+    return max((size for size in sizes if isinstance(size, int)), default=0)
 
 
 def _size(module, call, name):

@@ -4,10 +4,22 @@ import ast
 
 from packaging.version import Version
 
+from rlrepro.doctor.edits import imported, replaced, with_argument
 from rlrepro.doctor.finding import rule
 
 COPIES_IDS = Version("0.7.0")  # before it
 WRITES = ("extend", "add")
+
+
+def _cached_always(module, call):
+    return [with_argument(module, call, "cache_values", "True")]
+
+
+def _incremental(module, call):
+    return [
+        replaced(call.func, "IncrementalSliceSampler"),
+        *imported(module, "from rlrepro.fixes import IncrementalSliceSampler"),
+    ]
 
 
 @rule(
@@ -48,6 +60,7 @@ def ids_for_flags(module, versions):
     cure="SliceSampler(..., cache_values=True)",
     chapter="03_slice_sampler",
     claims=("SS7",),
+    fix=_cached_always,
 )
 def no_cache(module, versions):
     """Each sample looks for the ends of all episodes again. In a buffer that does not change they stay in place."""
@@ -68,6 +81,7 @@ def no_cache(module, versions):
     cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
+    fix=_incremental,
 )
 def useless_cache(module, versions):
     """With `cache_values=True` a write throws the cache away, and the next sample reads every stored row again."""
@@ -84,6 +98,7 @@ def useless_cache(module, versions):
     cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
+    fix=_incremental,
 )
 def reads_everything(module, versions):
     """Each sample reads every stored row, so that it takes longer the fuller the buffer is, in every release."""
@@ -112,18 +127,32 @@ def _cached(module, call) -> bool:
 
 def _uses(module, sampler) -> tuple[list, list]:
     """Where the buffer with this sampler is sampled, and where it is written to."""
-    names = {module.variable(sampler)} - {None}
+    samplers = _named(module, [sampler])
     holders = [each for each in module.ancestors(sampler) if isinstance(each, ast.Call)]
     for call in module.all_calls:
         given = module.argument(call, "sampler")
-        if given is not None and ast.unparse(given) in names:
+        if given is not None and _is_one_of(module, given, samplers):
             holders.append(call)
-    buffers = {module.variable(call) for call in holders} - {None}
+    buffers = _named(module, holders)
 
     def on_buffer(*methods):
-        return [call for call in module.methods(*methods) if ast.unparse(call.func.value) in buffers]
+        return [call for call in module.methods(*methods) if _is_one_of(module, call.func.value, buffers)]
 
     return on_buffer("sample"), on_buffer(*WRITES)
+
+
+def _named(module, calls) -> list[tuple[str, ast.AST]]:
+    """The variables that results of calls are given to, each with the function, or the module, whose it is."""
+    return [(name, module.scope(call)) for call in calls if (name := module.variable(call))]
+
+
+def _is_one_of(module, node, variables) -> bool:
+    """Whether an expression is one of these variables; one with a dot may be used in any function."""
+    text = ast.unparse(node)
+    return any(
+        text == name and ("." in name or scope is module.tree or module.is_within(node, scope))
+        for name, scope in variables
+    )
 
 
 def _common_loops(module, sampling, writing) -> bool:
