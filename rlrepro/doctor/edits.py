@@ -48,7 +48,8 @@ def imported(module: Module, statement: str) -> list[Edit]:
 
 def first(module: Module, statements: str) -> list[Edit]:
     """Statements before everything else but the docstring and what must come first (`from __future__`)."""
-    return [_line_after(_top(module, ast.ImportFrom, lambda node: node.module == "__future__"), statements)]
+    top = _top(module, ast.ImportFrom, lambda node: node.module == "__future__")
+    return [_line_after(top, f"\n{statements}" if top else f"{statements}\n")]
 
 
 def after(node: ast.stmt, statement: str) -> Edit:

@@ -18,6 +18,7 @@ CHAPTERS = {
     "4": "parallel_training",
     "5": "large_actions",
     "6": "verdicts",
+    "7": "own_code",
 }
 _judges: dict[str, Callable] = {}
 

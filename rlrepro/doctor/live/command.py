@@ -20,17 +20,20 @@ STARTUP = Path(__file__).parent / "startup"
 PATIENCE = 10.0  # seconds that an interrupted command has to end
 
 
-def run(command: Sequence[str], *, seconds: float | None = None, stdout=None) -> tuple[Report, int]:
-    """Run a command and watch every Python process of it that has rlrepro installed: (what was seen, exit status).
+def run(
+    command: Sequence[str], *, folder: str | Path = ".", seconds: float | None = None, stdout=None
+) -> tuple[Report, int]:
+    """Run a command in a folder and watch every Python process of it that has rlrepro installed: (what was seen, exit
+    status).
 
     After `seconds`, if given, it is interrupted as by Ctrl-C, and ended where it has not gone 10 seconds later. Its
     output goes where this process's does, or to `stdout`. Raises OSError where it can't be started.
     """
     report = Report(next((word for word in command if word.endswith(".py")), command[0]))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as kept:
         paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: folder}
-        process = subprocess.Popen(command, env=environment, stdout=stdout)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: kept}
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=stdout)
         over = threading.Event()
         observer = Observer(process.pid)
         looking = threading.Thread(target=observer.watch, args=(over,), daemon=True)
@@ -41,10 +44,10 @@ def run(command: Sequence[str], *, seconds: float | None = None, stdout=None) ->
             over.set()
             looking.join()
         report.crowd = observer.crowd
-        for path in sorted(Path(folder).glob("*.json")):
+        for path in sorted(Path(kept).glob("*.json")):
             report.notes.add(Notes.read(path))
-        report.unwatched = [f"not watched: {path.read_text()}" for path in sorted(Path(folder).glob("*.failed"))]
-    report.close()
+        report.unwatched = [f"not watched: {path.read_text()}" for path in sorted(Path(kept).glob("*.failed"))]
+    report.close(folder)
     return report, status
 
 

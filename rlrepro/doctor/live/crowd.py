@@ -20,3 +20,11 @@ class Crowd:
     ran_seconds: float = 0.0
     waited_seconds: float | None = None  # for a core
     spinning: float | None = None
+
+    @property
+    def spinning_share(self) -> float | None:
+        """Of the threads that wanted a core, at any look, the share that spun; None where nobody could tell. Where they
+        were not too many nobody looked, and none counts."""
+        if not self.looks or (self.crowded_looks and self.spinning is None):
+            return None
+        return (self.spinning or 0.0) * self.crowded_looks / self.looks

@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, rule
@@ -23,12 +24,16 @@ WIDE_BYTES = 1000  # of a key of a transition
 SMALL_PASSES = 2  # times smaller than a gradient step's
 
 
-def diagnose(notes: Notes, crowd: Crowd, script: str) -> list[Finding]:
-    """The findings of a run, by what was noted in its processes and seen of their threads."""
+def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Finding]:
+    """The findings of a run, by what was noted in its processes and seen of their threads; paths are from a folder."""
     found = list(threads(crowd, script))
     for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
         found += check(notes)
-    return sorted(found)
+    return sorted(replace(each, path=_below(Path(each.path), folder)) for each in found)
+
+
+def _below(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 LIVE = {"words": (), "live": True}
@@ -198,6 +203,4 @@ def _cost(notes: Notes, large: Pass) -> str:
 
 
 def _finding(code: str, place: Place, message: str) -> Finding:
-    path, here = Path(place.path), Path.cwd()
-    path = path.relative_to(here) if path.is_relative_to(here) else path
-    return Finding(str(path), None, place.line, 1, code, message, "high")
+    return Finding(place.path, None, place.line, 1, code, message, "high")

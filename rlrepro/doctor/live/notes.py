@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-WRITE_SECONDS = 0.25  # between two writes of the same notes
+WRITE_SHARE = 0.01  # of the time that may go into writing notes
 KEPT_TIMES = 64  # of the samples at about as many stored rows
 
 
@@ -89,7 +89,7 @@ class Notes:
     gradients_while_collecting: Place | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
     _folder: Path | None = None
-    _written: float = 0.0
+    _next_write: float = 0.0
 
     def __reduce__(self):
         return Notes, ()
@@ -105,7 +105,7 @@ class Notes:
     def renew(self) -> None:
         """Forget everything: this is another process now. Whoever holds these dictionaries goes on with them."""
         fresh = Notes()
-        self.pid, self.began, self._written = fresh.pid, fresh.began, 0.0
+        self.pid, self.began, self._next_write = fresh.pid, fresh.began, 0.0
         self.gradients_while_collecting = None
         for each in (self.sizes, self.passes, self.stages, self.buffers):
             each.clear()
@@ -115,12 +115,14 @@ class Notes:
         return self
 
     def write_now_and_then(self) -> None:
-        if self._folder is not None and time.monotonic() - self._written > WRITE_SECONDS:
+        """As often as costs little: a process may be killed at any time."""
+        if self._folder is not None and (start := time.monotonic()) > self._next_write:
             self.write()
+            now = time.monotonic()
+            self._next_write = now + (now - start) / WRITE_SHARE
 
     def write(self) -> None:
         """Into a file of this process, whole or not at all. A training never fails because its notes can't be kept."""
-        self._written = time.monotonic()
         if not self or self._folder is None:
             return
         path = self._folder / f"{self.pid}.json"

@@ -1,6 +1,7 @@
 """What a watch has to say: what was seen, and what is wrong."""
 
 import statistics
+from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, all_rules
 from rlrepro.doctor.live.crowd import Crowd
@@ -18,11 +19,11 @@ class Report:
         self.findings: list[Finding] = []
         self.unwatched: list[str] = []  # processes in which nothing could be watched, and why
 
-    def close(self) -> None:
-        """Say what is wrong, now that everything was seen."""
+    def close(self, folder: str | Path = ".") -> None:
+        """Say what is wrong, now that everything was seen; where, by its path from a folder."""
         from rlrepro.doctor.live.diagnosis import diagnose
 
-        self.findings = diagnose(self.notes, self.crowd, self.script)
+        self.findings = diagnose(self.notes, self.crowd, self.script, Path(folder).resolve())
 
     def __str__(self) -> str:
         lines = [*_threads(self.crowd), *self.unwatched]
@@ -78,7 +79,7 @@ def _buffers(notes: Notes) -> list[str]:
         times = [(rows, statistics.median(seconds)) for rows, seconds in sorted(buffer.seconds.items())]
         shown = times if len(times) <= 2 else [times[0], times[-1]]
         said = ", ".join(f"{format_value(seconds, 's')} from {rows:,} stored rows" for rows, seconds in shown)
-        lines.append(f"sample       {name}: {said}")
+        lines += [f"sample       {name}: {said}"] if said else []
         if buffer.bytes:
             largest = sorted(buffer.bytes.items(), key=lambda each: -each[1])
             said = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])

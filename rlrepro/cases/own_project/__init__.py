@@ -1,0 +1,53 @@
+"""A small project that has all the problems of this course, as they come: `troubled/`, four scripts and what they pin.
+
+Its scripts are texts to be read and run by the doctor, and never imported.
+"""
+
+import os
+import shutil
+import statistics
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rlrepro.doctor.live.command import run
+from rlrepro.doctor.live.report import Report
+
+TROUBLED = Path(__file__).parent / "troubled"
+TOGETHER = ("ppo.py", "recommender.py")  # of them only rows and bytes are kept: they may run side by side
+ALONE = ("world_model.py", "sweep.py")
+
+
+def copy(folder: Path) -> Path:
+    """A fresh copy of the project."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return Path(shutil.copytree(TROUBLED, folder, ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def run_all(folder: Path) -> dict[str, Report]:
+    """What was seen of each script of the project: `rlrepro doctor --run -- python SCRIPT`. Raises RuntimeError where
+    one fails."""
+    with ThreadPoolExecutor() as threads:
+        found = dict(zip(TOGETHER, threads.map(lambda name: _run(folder, name), TOGETHER), strict=True))
+    return found | {name: _run(folder, name) for name in ALONE}
+
+
+def _run(folder: Path, name: str) -> Report:
+    report, status = run([sys.executable, "-W", "ignore", name], folder=folder, stdout=sys.__stderr__)
+    if status:
+        raise RuntimeError(f"{os.fspath(folder / name)} ended with status {status}; run it by itself to see why")
+    return report
+
+
+def measures(seen: dict[str, Report]) -> dict[str, tuple[float, str]]:
+    """What each problem costs, by its name: (value, unit)."""
+    times = seen["world_model.py"].notes.buffers.popitem()[1].seconds
+    recommender = seen["recommender.py"].notes.buffers.popitem()[1].bytes
+    sweep = seen["sweep.py"]
+    return {
+        "largest_pass": (seen["ppo.py"].notes.passes["without gradients"].rows, "rows"),
+        "sample": (statistics.median(times[max(times)]), "s"),
+        "train": (sweep.notes.stages["train"].seconds, "s"),
+        "spinning": (sweep.crowd.spinning_share, "ratio"),
+        "transition": (sum(recommender.values()), "B"),
+    }
