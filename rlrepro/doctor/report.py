@@ -12,14 +12,15 @@ LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 
 
 def as_text(found: Examination) -> str:
-    """A line a finding with its cure below it, then what was not read, then how many."""
+    """A line a finding with its cure below it, then what was not read, what such findings cost, and how many."""
     rules = all_rules()
     lines = [f"{finding}\n    cure: {rules[finding.code].cure}" for finding in found.findings]
     lines += [f"{skipped.path}: left out, {skipped.why}" for skipped in found.skipped]
+    lines += costs({finding.code for finding in found.findings})
     count = len(found.findings)
     lines.append(
         f"{found.read:,} files read, {len(found.skipped)} left out, {count or 'no'} finding{'' if count == 1 else 's'}"
-        + ("; rlrepro doctor --explain CODE says why and what it costs" if count else "")
+        + ("; rlrepro doctor --explain CODE says why" if count else "")
     )
     return "\n".join(lines)
 
@@ -101,6 +102,16 @@ def as_sarif(found: Examination) -> str:
 FORMATS = {"text": as_text, "json": as_json, "sarif": as_sarif, "github": as_github}
 
 
+def costs(codes: set[str], results: Path = RESULTS) -> list[str]:
+    """A few lines on what each of these problems cost where this course measured it, and where to read of it."""
+    lines = ["\nWhat this costs, where it was measured:"] if codes else []
+    for code in sorted(codes):
+        rule = all_rules()[code]
+        measured = _measured(rule, results)
+        lines.append(f"  {code} {measured[0] if measured else rule.title}\n        {_chapter(rule)}")
+    return [*lines, ""] if lines else []
+
+
 def explain(rule: Rule, results: Path = RESULTS) -> str:
     """A rule's page: what it finds, why it matters, what was measured of it, and the cure. What was measured comes from
     the reference records; a copy of rlrepro without them names the chapter alone."""
@@ -108,8 +119,12 @@ def explain(rule: Rule, results: Path = RESULTS) -> str:
     measured = _measured(rule, results)
     if measured:
         lines += ["", "Measured:", *(f"  {line}" for line in measured)]
-    lines += ["", f"Chapter: {address()}/blob/main/notebooks/{rule.chapter}.ipynb"]
+    lines += ["", f"Chapter: {_chapter(rule)}"]
     return "\n".join(lines)
+
+
+def _chapter(rule: Rule) -> str:
+    return f"{address()}/blob/main/notebooks/{rule.chapter}.ipynb"
 
 
 def _measured(rule: Rule, results: Path) -> list[str]:

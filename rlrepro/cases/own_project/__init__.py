@@ -41,8 +41,8 @@ def _run(folder: Path, name: str) -> Report:
 
 def measures(seen: dict[str, Report]) -> dict[str, tuple[float, str]]:
     """What each problem costs, by its name: (value, unit)."""
-    times = seen["world_model.py"].notes.buffers.popitem()[1].seconds
-    recommender = seen["recommender.py"].notes.buffers.popitem()[1].bytes
+    times = _buffer(seen["world_model.py"]).seconds
+    recommender = _buffer(seen["recommender.py"]).bytes
     sweep = seen["sweep.py"]
     return {
         "largest_pass": (seen["ppo.py"].notes.passes["without gradients"].rows, "rows"),
@@ -51,3 +51,8 @@ def measures(seen: dict[str, Report]) -> dict[str, tuple[float, str]]:
         "spinning": (sweep.crowd.spinning_share, "ratio"),
         "transition": (sum(recommender.values()), "B"),
     }
+
+
+def _buffer(report: Report):
+    (buffer,) = report.notes.buffers.values()
+    return buffer

@@ -1,5 +1,7 @@
 """The largest batch that any layer saw, with gradients and without."""
 
+from types import FunctionType
+
 from rlrepro.doctor.live.notes import Notes, Pass
 from rlrepro.doctor.live.places import places
 
@@ -17,7 +19,7 @@ def probe_linear(notes: Notes, running):
             note(input, input.numel() // (self.in_features or 1))
             return forward(self, input)
 
-        return noting
+        return _among(forward, noting)
 
     return make
 
@@ -32,7 +34,7 @@ def probe_convolution(notes: Notes, running):
             note(input, input.shape[0] if input.dim() == self.weight.dim() else 1)
             return forward(self, input)
 
-        return noting
+        return _among(forward, noting)
 
     return make
 
@@ -59,6 +61,11 @@ def _noting(notes, running):
             passes[KINDS[gradients]] = Pass(rows, place, own, stage, repeated)
 
     return note
+
+
+def _among(original, function):
+    """The function with the original's globals, in which torch.jit.script looks up the names of the original's text."""
+    return FunctionType(function.__code__, original.__globals__, function.__name__, None, function.__closure__)
 
 
 def _repeated(input) -> int:
