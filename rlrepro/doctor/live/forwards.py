@@ -13,10 +13,13 @@ def probe_linear(notes: Notes, running):
     """For the `forward` of a Linear; `running` as in Stages."""
 
     def make(forward):
-        note = _noting(notes, running)
+        import torch
+
+        note, tracing = _noting(notes, running), torch.jit.is_tracing
 
         def noting(self, input):
-            note(input, input.numel() // (self.in_features or 1))
+            if not tracing():
+                note(input, input.numel() // (self.in_features or 1))
             return forward(self, input)
 
         return _among(forward, noting)
@@ -28,10 +31,13 @@ def probe_convolution(notes: Notes, running):
     """For the `forward` of a convolution."""
 
     def make(forward):
-        note = _noting(notes, running)
+        import torch
+
+        note, tracing = _noting(notes, running), torch.jit.is_tracing
 
         def noting(self, input):
-            note(input, input.shape[0] if input.dim() == self.weight.dim() else 1)
+            if not tracing():
+                note(input, input.shape[0] if input.dim() == self.weight.dim() else 1)
             return forward(self, input)
 
         return _among(forward, noting)

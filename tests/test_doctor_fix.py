@@ -1,0 +1,169 @@
+"""rlrepro doctor --fix: what it writes is right, and where it can't write nothing is lost."""
+
+import ast
+import json
+import os
+import stat
+import textwrap
+
+import pytest
+from packaging.version import Version
+
+from rlrepro.doctor import examine
+from rlrepro.doctor.edits import rewritten, with_argument
+from rlrepro.doctor.mending import Changed, mendings
+from rlrepro.doctor.module import Module
+from rlrepro.doctor.versions import Versions
+
+from .doctor_corpus import INNOCENT, TROUBLED
+from .test_doctor import versions_for
+
+OLD = Versions({"tianshou": Version("1.0.0"), "torchrl": Version("0.6.0")})
+FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "PT001"}
+CACHE = """\
+from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
+
+buffer = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SliceSampler(slice_len=4), batch_size=8)
+for _ in range(100):
+    buffer.sample()
+"""
+
+
+def mended(path, versions=OLD):
+    found = examine([path], versions=versions)
+    return mendings(found)
+
+
+@pytest.mark.parametrize("title", TROUBLED)
+def test_what_was_cured_is_not_found_again(tmp_path, title):
+    expected, given, text = TROUBLED[title]
+    path = tmp_path / "train.py"
+    path.write_text(textwrap.dedent(text))
+    before = examine([path], versions=versions_for(given))
+    for each in mendings(before):
+        each.write()
+    ast.parse(path.read_text())
+    after = examine([path], versions=versions_for(given))
+    sure = {finding.code for finding in before.findings if finding.confidence != "low"}
+    left = {finding.code for finding in after.findings}
+    assert left <= expected  # nothing new is wrong
+    fixed = sure & FIXABLE - ({"PT001"} if "PT001" in left else set())  # where nothing in the text trains
+    assert not left & fixed
+    assert not mendings(after)  # and a second time there is nothing to do
+
+
+@pytest.mark.parametrize("title", INNOCENT)
+def test_an_innocent_text_stays_as_it_is(tmp_path, title):
+    given, text = INNOCENT[title]
+    (tmp_path / "train.py").write_text(textwrap.dedent(text))
+    assert mended(tmp_path / "train.py", versions_for(given)) == []
+
+
+CALLS = {
+    "f()": "f(x=1)",
+    "f(a)": "f(a, x=1)",
+    "f(a, )": "f(a, x=1)",
+    "f((a))": "f((a), x=1)",
+    "f(x=2)": "f(x=1)",
+    "f(a, x=None, b=3)": "f(a, x=1, b=3)",
+    "f(\n    a,\n    b=2,\n)": "f(\n    a,\n    b=2,\n    x=1,\n)",
+    "f(\n    a,  # why, (\n    b=')'  # )\n)": "f(\n    a,  # why, (\n    b=')', x=1  # )\n)",
+    "f(a,\n  b)": "f(a,\n  b, x=1)",
+    "f(*a, **b)": "f(*a, **b, x=1)",
+    "g(f(a), 'ü', f(b))": "g(f(a, x=1), 'ü', f(b, x=1))",
+    "f(lambda a: (a, 1))": "f(lambda a: (a, 1), x=1)",
+    "f(\n)": "f(x=1\n)",
+    "f(  # none\n)": "f(x=1  # none\n)",
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_an_argument_is_given(text):
+    module = Module(ast.parse(text), text)
+    calls = [call for call in module.all_calls if call.func.id == "f"]
+    assert rewritten(text, [with_argument(module, call, "x", "1") for call in calls]) == CALLS[text]
+
+
+@pytest.mark.parametrize(
+    "encoding, newline", [("utf-8", "\n"), ("utf-8", "\r\n"), ("utf-8-sig", "\n"), ("latin-1", "\n")]
+)
+def test_encodings_ends_of_lines_and_permissions_stay(tmp_path, encoding, newline):
+    text = f"# -*- coding: {'utf-8' if encoding == 'utf-8-sig' else encoding} -*-\n# größe\n{CACHE}"
+    path = tmp_path / "train.py"
+    path.write_bytes(text.replace("\n", newline).encode(encoding))
+    path.chmod(0o754)
+    (mending,) = mended(path)
+    mending.write()
+    expected = text.replace("slice_len=4)", "slice_len=4, cache_values=True)").replace("\n", newline)
+    assert path.read_bytes() == expected.encode(encoding)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o754 and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_a_cell_of_a_notebook(tmp_path, as_list):
+    source = f"%matplotlib inline\n{CACHE}!ls"
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# größe"]},
+        {
+            "cell_type": "code",
+            "metadata": {"tags": ["x"]},
+            "outputs": [],
+            "execution_count": None,
+            "source": source.splitlines(keepends=True) if as_list else source,
+        },
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": []},
+    ]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}, indent=1))
+    (mending,) = mended(path)
+    mending.write()
+    found = json.loads(path.read_text())
+    changed = found["cells"][1]["source"]
+    assert isinstance(changed, list) is as_list
+    assert "".join(changed) == source.replace("slice_len=4)", "slice_len=4, cache_values=True)")
+    found["cells"][1]["source"] = cells[1]["source"]
+    assert found == {"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def test_a_file_that_has_changed_is_left_alone(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(CACHE)
+    (mending,) = mended(path)
+    path.write_text("print(1)\n")
+    with pytest.raises(Changed, match="run again"):
+        mending.write()
+    assert path.read_text() == "print(1)\n"
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "real.py").write_text(CACHE)
+    (tmp_path / "train.py").symlink_to("real.py")
+    (mending,) = mended(tmp_path / "train.py")
+    mending.write()
+    assert (tmp_path / "train.py").is_symlink() and "cache_values=True" in (tmp_path / "real.py").read_text()
+
+
+def test_the_diff_comes_first(tmp_path, run_cli):
+    path = tmp_path / "train.py"
+    path.write_text(CACHE)
+    shown = run_cli("doctor", "--fix", "train.py", stdin=-3)
+    assert shown.returncode == 1 and "+buffer = ReplayBuffer(" in shown.stdout and "--yes writes it" in shown.stdout
+    assert path.read_text() == CACHE
+    written = run_cli("doctor", "--fix", "--yes", "train.py")
+    assert written.returncode == 0 and "wrote 1 file" in written.stdout
+    assert "slice_len=4, cache_values=True)" in path.read_text()
+    nothing = run_cli("doctor", "--fix", "--yes", "train.py")
+    assert nothing.returncode == 0 and "no findings" in nothing.stdout
+    assert run_cli("doctor", "--fix", "--format", "json").returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_can_not_be_written_to(tmp_path, run_cli):
+    path = tmp_path / "train.py"
+    path.write_text(CACHE)
+    tmp_path.chmod(0o555)
+    try:
+        done = run_cli("doctor", "--fix", "--yes", "train.py")
+    finally:
+        tmp_path.chmod(0o755)
+    assert done.returncode == 1 and "Permission denied" in done.stderr and path.read_text() == CACHE
