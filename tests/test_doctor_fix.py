@@ -62,7 +62,7 @@ def test_an_innocent_text_stays_as_it_is(tmp_path, title):
 CALLS = {
     "f()": "f(x=1)",
     "f(a)": "f(a, x=1)",
-    "f(a, )": "f(a, x=1)",
+    "f(a, )": "f(a, x=1 )",
     "f((a))": "f((a), x=1)",
     "f(x=2)": "f(x=1)",
     "f(a, x=None, b=3)": "f(a, x=1, b=3)",

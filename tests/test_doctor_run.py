@@ -77,7 +77,7 @@ def test_children_are_watched(tmp_path, method):
     (tmp_path / "train.py").write_text(MANY.format(method=method))
     report, status = run([sys.executable, "train.py"], folder=tmp_path)
     assert status == 0 and report.notes.passes["with gradients"].rows == 30
-    assert report.crowd.processes >= 3
+    assert report.crowd.looks > 3
 
 
 def test_what_was_noted_before_a_kill_is_there(tmp_path):

@@ -93,6 +93,17 @@ def all_pairs(weight, bias, states, actions):
 
 
 FAILED = {"1.1.0 fails in returns": "max_batchsize", "1.1.0 fails in learn": "batch_size"}
+UPDATE = """import torch
+def update(network, rollout, size, optimizer):
+    with torch.no_grad():
+        old = OLD
+    for start in range(0, len(rollout), size):
+        STEP
+    return old
+"""
+STEP = """loss = (network(rollout[start : start + size]) - old[start : start + size] - 1).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()"""
+CHUNKED = UPDATE.replace("OLD", "torch.cat([network(rows) for rows in rollout.split(size)])")
 WRONG = {  # answers that come near, and a word of the hint that each must get
     "0.1": [(lambda rows: rows * 4096 * 4, "too small, by a factor"), (lambda rows: 2 * 1000 * 4096 * 4, "2,000 rows")],
     "0.2": [(64, "slightly larger"), (140, "above 4 MiB"), ("many", "could not be used")],
@@ -174,6 +185,36 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (longest_only, "shortest rollout"),
         (lambda records: verdict("refuted"), "as they were measured"),
         (lambda records: None, "could not be used"),
+    ],
+    "7.1": [
+        (UPDATE.replace("OLD", "network(rollout)").replace("STEP", STEP), "pass had 640 rows"),
+        (CHUNKED.replace("STEP", "pass"), "has to stay"),
+        (
+            CHUNKED.replace("with torch.no_grad():", "if True:").replace("STEP", STEP.replace("- 1", ".detach() - 1")),
+            "carries gradients",
+        ),
+        (UPDATE.replace("OLD", "torch.zeros(len(rollout), 1)").replace("STEP", STEP), "numbers differ"),
+        (UPDATE.replace("OLD", "network(rollout[:size])").replace("STEP", "pass"), "for all rows"),
+        ("def learn(): pass", "no function `update`"),
+        ("def update(:", "could not be used"),
+    ],
+    "7.2": [
+        ("print(1)", "finds nothing"),
+        ("import os", "finds nothing"),
+        ("def f(:", "can't be parsed"),
+        (
+            "import torch, multiprocessing\na = torch.zeros(3)\nwith multiprocessing.Pool(8) as p: p.map(f, range(8))",
+            "PT001, PT002",
+        ),
+    ],
+    "7.3": [
+        (CHUNKED.replace("STEP", STEP), "no function `prepare`"),
+        (UPDATE.replace("OLD", "network(rollout)").replace("STEP", STEP), "RO001"),
+        (
+            "import torch\ndef prepare(network, rollout):\n    for rows in rollout.split(64):\n"
+            "        with torch.no_grad(): network(rows)",
+            "64 of 640",
+        ),
     ],
 }
 

@@ -1,9 +1,12 @@
-"""Find these problems in somebody's own project: its text is read and nothing of it is run.
+"""Find these problems in somebody's own project: in its text, of which nothing is run, and in a training that runs.
 
-from rlrepro.doctor import examine
+from rlrepro.doctor import examine, watch
 
 for finding in examine(["my_project"]).findings:
     print(finding)
+
+with watch():
+    train()
 """
 
 import lazy_loader
@@ -13,6 +16,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "examination": ["Examination", "examine"],
         "finding": ["Finding", "Rule"],
+        "live.command": ["run"],
+        "live.report": ["Report"],
         "live.watching": ["watch"],
     },
 )

@@ -32,7 +32,7 @@ def cured(my_update, records):
     if largest > SIZE:
         raise Hint(f"A pass had {largest} rows, with a size of {SIZE}.")
     if torch.equal(network.weight, before):
-        raise Hint("The network has learned nothing: the gradient steps have to stay.")
+        raise Hint("The network has learned nothing: each gradient step has to stay.")
     if found := _codes(my_update):
         raise Hint(f"The doctor still finds {', '.join(found)}.")
 

@@ -65,6 +65,7 @@ def _noting(notes, running):
             place, own = places(owner)
             repeated = _repeated(input) if gradients and input.grad_fn is None else 0
             passes[KINDS[gradients]] = Pass(rows, place, own, stage, repeated)
+            notes.write()  # this is rare, and a process may be killed at any time
 
     return note
 
