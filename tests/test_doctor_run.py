@@ -1,10 +1,12 @@
 """rlrepro doctor --run: a command is watched, whatever it does."""
 
 import json
+import os
 import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from rlrepro.doctor.live.command import run
@@ -107,6 +109,26 @@ def test_a_python_without_rlrepro_is_named(tmp_path):
     assert status == 0 and "No module named 'rlrepro'" in "".join(report.unwatched) and "not watched" in str(report)
 
 
+def test_a_python_that_reads_no_variables_is_told_of():
+    report, status = run([sys.executable, "-I", "-c", "print(1)"])
+    assert status == 0 and "python -I" in "".join(report.unwatched)
+
+
+def test_children_end_with_the_command_that_is_ended(tmp_path):
+    script = "python_is_here & wait".replace("python_is_here", f"{sys.executable} -c 'import time; time.sleep(61)'")
+    _, status = run(["bash", "-c", script], seconds=2)
+    left = [
+        each for each in psutil.process_iter(["cmdline"]) if "time.sleep(61)" in " ".join(each.info["cmdline"] or [])
+    ]
+    assert status == 0 and not left
+
+
+def test_own_loops_that_are_killed_have_left_notes(tmp_path):
+    (tmp_path / "train.py").write_text(SMALL + "import os\nos.kill(os.getpid(), 9)\n")
+    report, status = run([sys.executable, "train.py"], folder=tmp_path)
+    assert status == 137 and [each.code for each in report.findings] == ["RUN002"]
+
+
 def test_somebody_elses_sitecustomize_still_runs(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import os; os.environ['MARK'] = 'theirs'\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -144,10 +166,6 @@ def spins_can_be_seen():
 
 
 def share_of_spinning(script, environment):
-    import os
-
-    import psutil
-
     child = subprocess.Popen([sys.executable, "-c", script], env=os.environ | environment)
     try:
         time.sleep(4)

@@ -21,6 +21,7 @@ from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
+from rlrepro.doctor.live.buffers import Reader, probe_sample
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.diagnosis import diagnose, trend
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
@@ -149,19 +150,24 @@ def test_what_is_known_of_a_library_is_noted():
         assert notes.stages["train"].peak_bytes >= notes.stages["train"].before_bytes > 2**20
 
 
+def hungry():
+    """A class as from a module of its own: one of a function would be left alone."""
+    from stable_baselines3 import PPO
+
+    def train(self):
+        self.held = torch.ones(2**26)  # 256 MiB
+        del self.held
+        super(Hungry, self).train()
+
+    Hungry = type("Hungry", (PPO,), {"train": train, "__module__": __name__})
+    return Hungry
+
+
 def test_memory_of_a_stage_is_its_own():
     if sys.platform != "linux":
         pytest.skip("the peak of a process is Linux's to tell")
-    from stable_baselines3 import PPO
-
-    class Hungry(PPO):
-        def train(self):
-            self.held = torch.ones(2**26)  # 256 MiB
-            del self.held
-            super().train()
-
     with watch(show=False) as seen:
-        Hungry("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, device="cpu").learn(64)
+        hungry()("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, device="cpu").learn(64)
     train, collect = (seen.notes.stages[name] for name in ("train", "collect"))
     assert train.peak_bytes - train.before_bytes > 0.95 * 2**28  # some of what was there before is freed meanwhile
     assert collect.peak_bytes - collect.before_bytes < 2**27
@@ -231,25 +237,92 @@ def test_networks_are_what_they_were():
 
 
 def test_a_class_made_meanwhile_is_watched_and_put_back():
-    class Base:
-        def learn(self):
-            return 1
+    def made(name, result, *bases, **members):
+        return type(name, bases, {"learn": lambda self: result, "__module__": __name__} | members)
 
-    class Early(Base):
-        def learn(self):
-            return 2
-
+    Base = made("Base", 1)
+    Early = made("Early", 2, Base)
     patches = Patches()
     patches.methods(Base, "learn", lambda original: lambda self: 10 * original(self))
-
-    class Late(Base):
-        def learn(self):
-            return 3
-
-    assert [cls().learn() for cls in (Base, Early, Late)] == [10, 20, 30]
+    Late = made("Late", 3, Base)
+    Static = made("Static", 0, Base, learn=staticmethod(lambda: 4))
+    Own = made("Own", 5, Base, __module__="__main__")
+    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 5]
     patches.undo()
-    assert [cls().learn() for cls in (Base, Early, Late)] == [1, 2, 3]
+    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [1, 2, 3, 4, 5]
     assert "__init_subclass__" not in vars(Base) and isinstance(vars(Late)["learn"], FunctionType)
+
+
+def test_a_model_that_is_saved_needs_no_rlrepro_to_be_loaded():
+    from stable_baselines3 import PPO
+
+    class Mine(PPO):
+        def train(self):
+            super().train()
+
+    with watch(show=False):
+        pickled = cloudpickle.dumps(Mine)
+    assert b"rlrepro" not in pickled
+
+
+def test_odd_tensors_pass_as_without_a_watch():
+    layer, rows = nn.Linear(3, 2), torch.randn(200, 3)
+    with watch(show=False) as seen:
+        assert torch.func.vmap(layer)(torch.ones(4, 200, 3)).shape == (4, 200, 2)
+        assert nn.Linear(3, 2, device="meta")(rows.to("meta")).shape == (200, 2)
+        nested = torch.nested.nested_tensor([rows, rows[:5]])
+        assert layer(nested).size(0) == 2
+        assert layer(rows.to_sparse()).shape == (200, 2)
+        assert nn.LSTM(3, 2)(torch.nn.utils.rnn.pack_sequence([rows, rows[:5]]))[0].data.shape == (205, 2)
+        assert torch.jit.script(nn.LSTM(3, 2))(torch.ones(7, 5, 3))[0].shape == (7, 5, 2)
+    assert seen.notes.passes["with gradients"].rows >= 200
+
+
+def test_a_working_folder_may_vanish(tmp_path):
+    script = """if True:
+    import os, sys
+    from rlrepro.doctor import watch
+    with watch():
+        os.chdir(sys.argv[1])
+        os.rmdir(sys.argv[1])
+        import torch
+        torch.nn.Linear(3, 3)(torch.ones(7, 3))
+    """
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "gone")], capture_output=True, text=True)
+    assert done.returncode == 0 and "7 rows" in done.stdout, done.stderr
+
+
+def test_waiting_for_all_children_ends():
+    script = """if True:
+    import os
+    from rlrepro.doctor import watch
+    with watch(show=False):
+        if not os.fork():
+            os._exit(0)
+        try:
+            while True:
+                os.wait()
+        except ChildProcessError:
+            print("none left")
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "none left\n", done.stderr
+
+
+def test_looking_for_torch_before_importing_it():
+    script = """if True:
+    import importlib.util, pkgutil
+    from rlrepro.doctor import watch
+    with watch(show=False) as seen:
+        importlib.util.find_spec("torch")
+        assert pkgutil.get_data("torch", "version.py")
+        import torch
+        torch.nn.Linear(3, 3)(torch.ones(7, 3))
+    print(seen.notes.passes["with gradients"].rows)
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "7\n", done.stderr
 
 
 def test_a_library_that_is_imported_meanwhile_is_watched():
@@ -284,6 +357,55 @@ def test_it_costs_little():
     assert statistics.median(ratios) < 1.15  # 1.05 is what is aimed at, and what a quiet machine gives
 
 
+PAIRS = torch.cat([torch.randn(4, 1, 3).expand(4, 100, 3), torch.randn(1, 100, 2).expand(4, 100, 2)], dim=2)
+
+
+@pytest.mark.parametrize(
+    "rows, found",
+    [
+        (PAIRS, ["RUN004"]),
+        (PAIRS.reshape(400, 5), ["RUN004"]),
+        (PAIRS.reshape(400, 5)[:350], []),  # no whole blocks
+        (PAIRS.reshape(400, 5)[torch.randperm(400)], []),
+        (torch.randn(400, 5), []),
+        (torch.nn.functional.one_hot(torch.arange(400) // 100).float(), []),  # sorted, and nothing but the state
+        (torch.cat([torch.arange(400).ge(70)[:, None].float(), torch.randn(400, 3)], dim=1), []),  # a rare event
+        (torch.zeros(400, 5), []),
+    ],
+)
+def test_pairs_of_states_and_actions(rows, found):
+    assert codes(nn.Linear(rows.shape[-1], 2), rows) == found
+
+
+def test_tokens_are_no_rows():
+    layer = nn.Linear(8, 8)
+    with watch(show=False) as seen:
+        layer(torch.randn(64, 8))
+        with torch.no_grad():
+            layer(torch.randn(64, 196, 8))
+    assert seen.notes.passes["without gradients"].rows == 64 and not seen.findings
+
+
+class Growing:
+    """A buffer as torchrl's is to a probe."""
+
+    def __init__(self, batch=None):
+        self.rows, self._batch_size = 0, batch
+
+    def sample(self, batch_size=None):
+        return self.rows
+
+
+@pytest.mark.parametrize("asked, noted", [(16, [64, 128]), (None, []), (128, []), (0, [])])
+def test_only_samples_of_a_part_are_timed(asked, noted):
+    notes, patches, buffer = Notes(), Patches(), Growing()
+    patches.replace(Growing, "sample", probe_sample(notes, Reader(lambda it: it.rows, lambda it, rows: ())))
+    for buffer.rows in (64, 128):
+        buffer.sample(asked)
+    patches.undo()
+    assert [rows for each in notes.buffers.values() for rows in each.seconds] == noted
+
+
 # What notes say.
 
 
@@ -291,11 +413,11 @@ def findings(notes, crowd=None):
     return [finding.code for finding in diagnose(notes, crowd or Crowd(cores=2), "train.py", Path(__file__).parent)]
 
 
-def passes(without=None, with_gradients=None, **options):
+def passes(without=None, with_gradients=None, stage=None, **options):
     notes = Notes(**options)
     for kind, rows in (("without gradients", without), ("with gradients", with_gradients)):
         if rows:
-            notes.passes[kind] = Pass(rows, HERE, HERE, None)
+            notes.passes[kind] = Pass(rows, HERE, HERE, stage)
     return notes
 
 
@@ -304,10 +426,13 @@ def passes(without=None, with_gradients=None, **options):
     [
         (passes(1000), []),  # nothing to compare with
         (passes(1000, 64), ["RUN002"]),
+        (passes(500, 64), []),  # outside of a library's stage: a test, or many environments
+        (passes(129, 64, stage="train"), ["RUN002"]),
         (passes(128, 64), []),
         (passes(500, 64, sizes={"max_batchsize": 256}), []),  # the last chunk may be merged
-        (passes(600, 64, sizes={"max_batchsize": 256}), ["RUN002"]),
-        (passes(600, 64, sizes={"n_steps": 2048}), ["RUN002"]),
+        (passes(513, 64, stage="preprocess", sizes={"max_batchsize": 256}), ["RUN002"]),
+        (passes(600, 64, stage="train", sizes={"n_steps": 2048}), ["RUN002"]),
+        (passes(6000, 64, stage="collect"), []),
         (passes(256, 512, sizes={"max_batchsize": 256, "batch_size": 512}), ["RUN003"]),
         (passes(256, 300, sizes={"max_batchsize": 256, "batch_size": 512}), []),  # no pass was so large
         (passes(256, 300, sizes={"max_batchsize": 256, "batch_size": 256}), []),

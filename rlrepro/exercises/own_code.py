@@ -28,6 +28,8 @@ def cured(my_update, records):
         raise Hint("The numbers differ. All of `old` has to be computed before the first gradient step.")
     if old.requires_grad:
         raise Hint("`old` carries gradients now: they are kept for a backward pass that never comes.")
+    if not seen.notes.passes:
+        raise Hint("No layer of the network saw any rows: call the network itself.")
     largest = max(each.rows for each in seen.notes.passes.values())
     if largest > SIZE:
         raise Hint(f"A pass had {largest} rows, with a size of {SIZE}.")

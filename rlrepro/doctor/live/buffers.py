@@ -19,7 +19,6 @@ class Reader:
     stored: Callable
     values: Callable[..., Iterator[tuple[str, object]]]
     name: Callable = lambda buffer: type(buffer).__name__
-    takes_all: Callable = lambda *args, **kwargs: False  # a sample so asked for is of all rows
 
 
 def probe_sample(notes: Notes, reader: Reader):
@@ -30,14 +29,14 @@ def probe_sample(notes: Notes, reader: Reader):
         def sampled(self, *args, **kwargs):
             if inside:
                 return sample(self, *args, **kwargs)
-            buffer, rows = _buffer(notes, reader, self)
+            buffer, rows = _buffer(notes, reader, self, _batch(self, *args, **kwargs))
             inside.append(self)
             start = time.perf_counter()
             try:
                 result = sample(self, *args, **kwargs)
             finally:
                 inside.pop()
-            if buffer is not None and not reader.takes_all(*args, **kwargs):
+            if buffer is not None and 0 < _batch(self, *args, **kwargs) < rows:
                 buffer.sampled(rows, time.perf_counter() - start)
                 notes.write_now_and_then()
             return result
@@ -47,10 +46,19 @@ def probe_sample(notes: Notes, reader: Reader):
     return make
 
 
-def _buffer(notes, reader, holder) -> tuple[Buffer | None, int]:
-    """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
+def _batch(holder, batch_size=None, *args, **kwargs) -> int:
+    """How many rows a sample is asked for; 0 for all of them, or where that is not said."""
+    asked = getattr(holder, "_batch_size", None) if batch_size is None else batch_size
+    return asked if isinstance(asked, int) else 0
+
+
+def _buffer(notes, reader, holder, batch) -> tuple[Buffer | None, int]:
+    """What is noted of this kind of buffer and samples of this size; a watch never fails where a buffer is unlike
+    those that it knows."""
     try:
         rows, name = reader.stored(holder), reader.name(holder)
+        if 0 < batch < rows:
+            name += f", {batch:,} rows"
         if name not in notes.buffers:
             place, own = places()
             notes.buffers[name] = Buffer(own, place)

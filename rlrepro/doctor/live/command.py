@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.observer import Observer
+from rlrepro.doctor.live.observing import observed
 from rlrepro.doctor.live.report import Report
 from rlrepro.doctor.live.startup import FOLDER
 
@@ -29,25 +28,19 @@ def run(
     After `seconds`, if given, it is interrupted as by Ctrl-C, and ended where it has not gone 10 seconds later. Its
     output goes where this process's does, or to `stdout`. Raises OSError where it can't be started.
     """
-    report = Report(next((word for word in command if word.endswith(".py")), command[0]))
+    script = next((word for word in command if word.endswith(".py")), command[0])
+    report = Report(script, Path(folder).resolve())
     with tempfile.TemporaryDirectory() as kept:
         paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: kept}
-        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=stdout)
-        over = threading.Event()
-        observer = Observer(process.pid)
-        looking = threading.Thread(target=observer.watch, args=(over,), daemon=True)
-        looking.start()
-        try:
-            status = _wait(process, seconds)
-        finally:
-            over.set()
-            looking.join()
-        report.crowd = observer.crowd
+        with observed(Path(kept), itself=False) as report.crowd:
+            status = _wait(subprocess.Popen(command, env=environment, cwd=folder, stdout=stdout), seconds)
         for path in sorted(Path(kept).glob("*.json")):
             report.notes.add(Notes.read(path))
         report.unwatched = [f"not watched: {path.read_text()}" for path in sorted(Path(kept).glob("*.failed"))]
-    report.close(folder)
+        if not report.unwatched and not any(Path(kept).glob("*.begun")):
+            report.unwatched = ["not watched: no Python process here read PYTHONPATH (python -I, -E and -S do not)"]
+    report.close()
     return report, status
 
 
@@ -65,18 +58,14 @@ def _wait(process: subprocess.Popen, seconds: float | None) -> int:
 
 
 def _interrupt(process: subprocess.Popen) -> None:
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        for each in [*_children(process.pid), process]:
+    """As Ctrl-C does, which reaches the children as well; who does not go is ended."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(process.pid)
+        family = [root, *root.children(recursive=True)]
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(signal.SIGINT)
+        for each in psutil.wait_procs(family, timeout=PATIENCE)[1]:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
-        process.wait()
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
+    process.wait()

@@ -8,7 +8,7 @@ class Crowd:
     """Seen in looks from outside.
 
     The means are over the looks at which more threads wanted a core than there are, `crowded_looks`. `spinning` is the
-    share of those threads that waited in a loop; None where nobody could tell.
+    share of the threads that wanted a core, in all looks, that only waited in a loop; None where nobody could tell.
     """
 
     cores: int
@@ -22,9 +22,6 @@ class Crowd:
     spinning: float | None = None
 
     @property
-    def spinning_share(self) -> float | None:
-        """Of the threads that wanted a core, at any look, the share that spun; None where nobody could tell. Where they
-        were not too many nobody looked, and none counts."""
-        if not self.looks or (self.crowded_looks and self.spinning is None):
-            return None
-        return (self.spinning or 0.0) * self.crowded_looks / self.looks
+    def spun_seconds(self) -> float | None:
+        """About how long threads were on a core and only waited there."""
+        return None if self.spinning is None else self.spinning * self.ran_seconds

@@ -17,6 +17,9 @@ SPINNING = (
 )
 THREADS_EACH = 1.3  # of a busy process, from which on the same is supposed where nobody can tell who spins
 TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
+TIMES_LARGER_ANYWHERE = (
+    8  # the same, outside of a library's stage: it may be for a test, or to act in many environments
+)
 REPEATED = 64  # rows that begin alike
 RANGE, GROWTH = 2.0, 0.5  # stored rows have to grow so much to see a trend, and the exponent from which it is one
 SLOWER = 1.5  # and so many times longer a sample has to take
@@ -62,7 +65,8 @@ def threads(crowd: Crowd, script: str) -> Iterator[Finding]:
     if crowd.waited_seconds is not None:
         said += f"; all together they waited {format_value(crowd.waited_seconds, 's')} for one"
     if crowd.spinning is not None:
-        said += f", and {crowd.spinning:.0%} of them only spun"
+        spun, ran = (format_value(each, "s") for each in (crowd.spun_seconds, crowd.ran_seconds))
+        said += f", and of {ran} on one they spun for about {spun}"
     yield _finding("RUN001", Place(script or "?", 1, ""), said)
 
 
@@ -81,13 +85,14 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
     whole, parts = notes.passes.get("without gradients"), notes.passes.get("with gradients")
     if whole is None or whole.stage == "collect":
         return
+    times, confidence = (TIMES_LARGER, "high") if whole.stage else (TIMES_LARGER_ANYWHERE, "medium")
     sizes = {name: size for name, size in notes.sizes.items() if name in ("batch_size", "max_batchsize")}
     if parts is not None:
         sizes |= {"the largest pass with gradients": parts.rows}
-    if sizes and whole.rows > TIMES_LARGER * max(sizes.values()):
+    if sizes and whole.rows > times * max(sizes.values()):
         asked = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
         said = f"{whole.rows:,} rows at once in {whole.place}, beside {asked}{_cost(notes, whole)}"
-        yield _finding("RUN002", whole.own or whole.place, said)
+        yield _finding("RUN002", whole.own or whole.place, said, confidence)
 
 
 @rule(
@@ -172,7 +177,7 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
 def wide_transitions(notes: Notes) -> Iterator[Finding]:
     """One-hot vectors of large action spaces, and tables of actions that are the same in each transition."""
     for name, buffer in notes.buffers.items():
-        wide = {key: buffer.bytes[key] for key in buffer.alike if buffer.bytes[key] >= WIDE_BYTES}
+        wide = {key: buffer.bytes[key] for key in buffer.alike if "action" in key and buffer.bytes[key] >= WIDE_BYTES}
         if wide:
             parts = ", ".join(
                 f"{key} {format_value(size, 'B')} ({buffer.alike[key]})" for key, size in sorted(wide.items())
@@ -197,10 +202,10 @@ def trend(buffer: Buffer) -> tuple[float, tuple[int, float], tuple[int, float]] 
 
 def _cost(notes: Notes, large: Pass) -> str:
     stage = notes.stages.get(large.stage)
-    if stage is None or stage.peak_bytes is None or stage.before_bytes is None:
+    if stage is None or None in (stage.peak_bytes, stage.before_bytes) or stage.peak_bytes <= stage.before_bytes:
         return ""
     return f"; stage {large.stage} took {format_value(stage.peak_bytes - stage.before_bytes, 'B')} at its peak"
 
 
-def _finding(code: str, place: Place, message: str) -> Finding:
-    return Finding(place.path, None, place.line, 1, code, message, "high")
+def _finding(code: str, place: Place, message: str, confidence: str = "high") -> Finding:
+    return Finding(place.path, None, place.line, 1, code, message, confidence)

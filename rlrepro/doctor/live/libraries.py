@@ -4,20 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlrepro.doctor.live.buffers import Reader, probe_sample
-from rlrepro.doctor.live.forwards import probe_convolution, probe_linear
+from rlrepro.doctor.live.forwards import probe_convolution, probe_linear, probe_recurrent
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.stages import Stages
 
 
-def install(patches: Patches, notes: Notes) -> None:
-    """Watch each library that is imported, now or later."""
+def install(patches: Patches, notes: Notes) -> Stages:
+    """Watch each library that is imported, now or later. Returns the stages in which its trainings are."""
     stages = Stages(notes)
 
     def layers(torch):
         patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
         for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
+        for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
+            patches.replace(layer, "forward", probe_recurrent(notes, stages.running))
 
     patches.when_imported("torch", layers)
     for each in STAGES:
@@ -25,6 +27,7 @@ def install(patches: Patches, notes: Notes) -> None:
     for module, cls, reader in BUFFERS:
         each = Method(module, (cls,), "sample", "")
         patches.when_imported(module, _methods(patches, each, probe_sample(notes, reader)))
+    return stages
 
 
 def _methods(patches, watched: "Method", make):
@@ -97,10 +100,6 @@ def _leaves(batch, rows, above) -> Iterator:
             yield f"{above}{key}", value[rows]
 
 
-def _takes_all(batch_size=None, *args, **kwargs) -> bool:
-    return not batch_size
-
-
 def _torchrl_values(buffer, rows) -> Iterator:
     """A sample's rows would be through transforms: this is what is stored."""
     stored = buffer._storage.get(rows) if buffer._storage.ndim == 1 else buffer._storage[rows]
@@ -125,7 +124,7 @@ def _pearl_values(buffer, rows) -> Iterator:
 
 BUFFERS = (
     (f"{SB3}.buffers", "BaseBuffer", Reader(lambda buffer: buffer.size() * buffer.n_envs, _sb3_values)),
-    ("tianshou.data", "ReplayBuffer", Reader(len, _tianshou_values, takes_all=_takes_all)),
+    ("tianshou.data", "ReplayBuffer", Reader(len, _tianshou_values)),
     ("torchrl.data", "ReplayBuffer", Reader(len, _torchrl_values, _torchrl_name)),
     ("pearl.replay_buffers", "ReplayBuffer", Reader(len, _pearl_values)),
 )

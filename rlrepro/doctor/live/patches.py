@@ -16,7 +16,11 @@ class Patches:
     def replace(self, owner, name: str, make: Callable) -> None:
         """Replace what `owner` itself has under a name; nothing where it has none, or it was replaced already."""
         original = vars(owner).get(name)
-        if not callable(original) or any(each[3] is original for each in self._replaced):
+        if (
+            not callable(original)
+            or isinstance(original, staticmethod | classmethod)
+            or any(each[3] is original for each in self._replaced)
+        ):
             return
         now = functools.wraps(original)(make(original))
         setattr(owner, name, now)
@@ -25,16 +29,22 @@ class Patches:
     def methods(self, base: type, name: str, make: Callable) -> None:
         """Replace a method of a class and of all its subclasses that define it, also those that are made later."""
         for cls in (base, *_subclasses(base)):
-            self.replace(cls, name, make)
+            self._method(cls, name, make)
         own = vars(base).get("__init_subclass__")
 
         def also(cls, **options):
             own.__func__(cls, **options) if own else super(base, cls).__init_subclass__(**options)
-            self.replace(cls, name, make)
+            self._method(cls, name, make)
 
         now = classmethod(also)
         base.__init_subclass__ = now
         self._replaced.append((base, "__init_subclass__", own, now))
+
+    def _method(self, cls: type, name: str, make: Callable) -> None:
+        """A class that has no place to be imported from is pickled whole, and what replaces its methods with it. So it
+        is left alone; what it calls of the class above is watched."""
+        if cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__:
+            self.replace(cls, name, make)
 
     def when_imported(self, module: str, then: Callable) -> None:
         """Call `then(module)` now, or as soon as the module has been imported."""
@@ -76,14 +86,19 @@ class _Finder(MetaPathFinder):
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find and finder is not self else None
             if spec is not None and spec.loader is not None:
-                spec.loader = _Loader(spec.loader, self.waiting.pop(name))
+                spec.loader = _Loader(spec.loader, self.waiting)
                 return spec
         return None
 
 
 class _Loader(Loader):
-    def __init__(self, loader, then):
-        self.loader, self.then = loader, then
+    """Another loader, for all purposes; when it has loaded the module, those who wait for it are called."""
+
+    def __init__(self, loader, waiting):
+        self.loader, self.waiting = loader, waiting
+
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
 
     def create_module(self, spec):
         return self.loader.create_module(spec)
@@ -91,5 +106,5 @@ class _Loader(Loader):
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self.loader  # as if this had never been here
         self.loader.exec_module(module)
-        for each in self.then:
-            each(module)
+        for then in self.waiting.pop(module.__name__, ()):
+            then(module)

@@ -10,20 +10,21 @@ from rlrepro.lab.units import format_value
 
 
 class Report:
-    """What was seen of a run, all its processes together, and the findings. `script` is what was run."""
+    """What was seen of a run, all its processes together, and the findings. `script` is what was run, `folder` where
+    from: paths below it are told from there."""
 
-    def __init__(self, script: str):
-        self.script = script
+    def __init__(self, script: str, folder: Path):
+        self.script, self.folder = script, folder
         self.notes = Notes()
         self.crowd = Crowd(cores=1)
         self.findings: list[Finding] = []
         self.unwatched: list[str] = []  # processes in which nothing could be watched, and why
 
-    def close(self, folder: str | Path = ".") -> None:
-        """Say what is wrong, now that everything was seen; where, by its path from a folder."""
+    def close(self) -> None:
+        """Say what is wrong, now that everything was seen."""
         from rlrepro.doctor.live.diagnosis import diagnose
 
-        self.findings = diagnose(self.notes, self.crowd, self.script, Path(folder).resolve())
+        self.findings = diagnose(self.notes, self.crowd, self.script, self.folder)
 
     def __str__(self) -> str:
         lines = [*_threads(self.crowd), *self.unwatched]
@@ -41,12 +42,13 @@ def _threads(crowd: Crowd) -> list[str]:
     if not crowd.looks:
         return ["threads      not seen: too short, or not Linux"]
     said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
+    if crowd.spinning is not None:
+        said += f" (about {crowd.spun_seconds:.1f} s of it spinning)"
     if crowd.waited_seconds is not None:
         said += f", {crowd.waited_seconds:.1f} s waiting for one"
     if crowd.crowded_looks:
-        said += f"; in {crowd.crowded_looks / crowd.looks:.0%} of the looks more wanted one than there are"
-        said += f" ({crowd.runnable:.1f} on average"
-        said += ")" if crowd.spinning is None else f", {crowd.spinning:.0%} of them spinning)"
+        share = crowd.crowded_looks / crowd.looks
+        said += f"; too many at once in {share:.0%} of the looks, {crowd.runnable:.1f} on average"
     return [said]
 
 

@@ -1,5 +1,6 @@
 """The stages of a library's training: how often, how long, and how much memory each took."""
 
+import threading
 import time
 
 from rlrepro.doctor.live import memory
@@ -9,12 +10,21 @@ SHARE = 0.005  # of the time that may go into looking at memory
 ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
 
 
+class Running(threading.local):
+    """The stages that run in this thread, the innermost last, each with the object whose method it is."""
+
+    def __init__(self):
+        self.stages = []
+
+    def clear(self) -> None:
+        self.stages.clear()
+
+
 class Stages:
-    """`running`: the stages that run, each with the object whose method it is, the innermost last. What they took goes
-    into the notes."""
+    """The stages of trainings: `running`, and what each took goes into the notes."""
 
     def __init__(self, notes: Notes):
-        self.notes, self.running, self._open = notes, [], []
+        self.notes, self.running, self._open = notes, Running(), []
         self._began, self._spent = time.perf_counter(), 0.0
 
     def probe(self, name: str, look=None):
@@ -25,18 +35,18 @@ class Stages:
             def staged(owner, *args, **kwargs):
                 if look is not None:
                     self.notes.sizes |= _known(look(owner, *args, **kwargs))
-                if any(name == each for each, _ in self.running):
+                if any(name == each for each, _ in self.running.stages):
                     return method(owner, *args, **kwargs)
                 stage = self.notes.stages.setdefault(name, Stage())
                 looked = self._may_look(stage) and self._enter(stage)
-                self.running.append((name, owner))
+                self.running.stages.append((name, owner))
                 start = time.perf_counter()
                 try:
                     return method(owner, *args, **kwargs)
                 finally:
                     stage.seconds += time.perf_counter() - start
                     stage.calls += 1
-                    self.running.pop()
+                    self.running.stages.pop()
                     if looked:
                         self._leave()
                     self.notes.write_now_and_then()

@@ -1,22 +1,16 @@
 """with watch(): a training in this process."""
 
-import json
-import os
-import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 from rlrepro.doctor.live import spinning
-from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.libraries import install
 from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.observing import number, observed
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.report import Report
-from rlrepro.doctor.live.startup import FOLDER
-
-PATIENCE = 5.0  # seconds for the observer to write its last
 
 _running = []
 
@@ -34,15 +28,17 @@ def watch(*, show: bool = True):
     """
     if _running:
         raise RuntimeError("watch can't be used within another one: end that first")
-    report, notes, patches = Report(sys.argv[0]), Notes(), Patches()
+    report, notes, patches = Report(sys.argv[0], Path.cwd()), Notes(), Patches()
     _running.append(report)
     try:
-        with _observed() as crowd:
+        with tempfile.TemporaryDirectory() as folder, observed(Path(folder), itself=True) as crowd:
+            spinning.allow(number(Path(folder)))
             install(patches, notes)
             try:
                 yield report
             finally:
                 patches.undo()
+                spinning.allow(0)
                 report.notes = notes.close()
         report.crowd = crowd
     finally:
@@ -50,30 +46,3 @@ def watch(*, show: bool = True):
         report.close()
         if show:
             print(report)
-
-
-@contextmanager
-def _observed():
-    """An observer of this process in a process of its own; what it saw is there afterwards."""
-    crowd = Crowd(cores=1)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "crowd.json"
-        command = [sys.executable, "-m", "rlrepro.doctor.live.observer", str(os.getpid()), str(path)]
-        paths = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
-        environment = {name: value for name, value in os.environ.items() if name != FOLDER} | {"PYTHONPATH": paths}
-        observer = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-        )
-        spinning.allow(observer.pid)
-        try:
-            yield crowd
-        finally:
-            spinning.allow(0)
-            observer.stdin.close()
-            try:
-                observer.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                observer.kill()
-                observer.wait()
-            if path.exists():
-                vars(crowd).update(json.loads(path.read_text()))

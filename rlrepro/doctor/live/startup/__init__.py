@@ -15,10 +15,26 @@ def begin(folder: Path) -> None:
 
     notes, patches = Notes(), Patches()
     notes.keep_in(folder)
-    install(patches, notes)
+    stages = install(patches, notes)
+    _let_in(folder)
     atexit.register(notes.write)
-    os.register_at_fork(after_in_child=notes.renew)
+
+    def begin_again():
+        notes.renew()
+        stages.running.clear()
+        _let_in(folder)
+
+    os.register_at_fork(after_in_child=begin_again)
     patches.when_imported("multiprocessing.util", lambda util: util.register_after_fork(notes, _write_at_exit))
+
+
+def _let_in(folder: Path) -> None:
+    """Say that this process is watched, and let the observer stop its threads for a moment."""
+    from rlrepro.doctor.live import spinning
+    from rlrepro.doctor.live.observing import number
+
+    (folder / f"{os.getpid()}.begun").touch()
+    spinning.allow(number(folder))
 
 
 def _write_at_exit(notes) -> None:
