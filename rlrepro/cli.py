@@ -200,6 +200,9 @@ def _fix(found, yes: bool) -> int:
     from rlrepro.doctor.mending import Changed, mendings
 
     changes = mendings(found)
+    if not changes:
+        click.echo("none of these can be written mechanically")
+        return 1
     click.echo("\n" + "\n".join(each.diff for each in changes))
     if not yes and not (sys.stdin.isatty() and click.confirm(f"Write this into {len(changes)} files?")):
         click.echo("nothing was written" if sys.stdin.isatty() else "nothing was written; --yes writes it")

@@ -65,6 +65,7 @@ CALLS = {
     "f(a, )": "f(a, x=1 )",
     "f((a))": "f((a), x=1)",
     "f(x=2)": "f(x=1)",
+    "f(x=args.x)": "f(x=args.x)",
     "f(a, x=None, b=3)": "f(a, x=1, b=3)",
     "f(\n    a,\n    b=2,\n)": "f(\n    a,\n    b=2,\n    x=1,\n)",
     "f(\n    a,  # why, (\n    b=')'  # )\n)": "f(\n    a,  # why, (\n    b=')', x=1  # )\n)",
@@ -81,7 +82,7 @@ CALLS = {
 def test_an_argument_is_given(text):
     module = Module(ast.parse(text), text)
     calls = [call for call in module.all_calls if call.func.id == "f"]
-    assert rewritten(text, [with_argument(module, call, "x", "1") for call in calls]) == CALLS[text]
+    assert rewritten(text, [edit for call in calls for edit in with_argument(module, call, "x", "1")]) == CALLS[text]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,97 @@ def test_a_cell_of_a_notebook(tmp_path, as_list):
     assert "".join(changed) == source.replace("slice_len=4)", "slice_len=4, cache_values=True)")
     found["cells"][1]["source"] = cells[1]["source"]
     assert found == {"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}
+
+
+SWEEP = """\
+from stable_baselines3 import PPO
+import multiprocessing
+def train(seed): PPO("MlpPolicy", "Pendulum-v1", seed=seed).learn(9)
+multiprocessing.Pool(8).map(train, range(8))
+"""
+LINE = 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # a thread for each training\n\n'
+
+
+@pytest.mark.parametrize(
+    "above, below, written",
+    [
+        ("", "", True),
+        ("#!/usr/bin/env python\n# -*- coding: latin-1 -*-\n", "# é\n", True),
+        ('"""A sweep."""\n\nfrom __future__ import annotations\n\n', "", True),
+        ("from __future__ import annotations; import torch; ", "", False),
+        ("x = 1; ", "", False),
+        ("    # indented\n", "", True),
+    ],
+)
+def test_a_variable_is_set_before_the_imports(tmp_path, above, below, written):
+    path = tmp_path / "sweep.py"
+    path.write_text(above + SWEEP + below, encoding="latin-1")
+    for each in mended(path):
+        each.write()
+    assert path.read_text(encoding="latin-1") == above + (LINE if written else "") + SWEEP + below
+
+
+COLLECT = "from tianshou.data import Collector  # ours\n"
+KEEPS = "{0}.collect = torch.no_grad()({0}.collect)"
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("import torch\n" + COLLECT + "c = Collector(p, e)  # it\n", "c = Collector(p, e)  # it\n" + KEEPS.format("c")),
+        (
+            COLLECT + "if t:\n\tself.c = Collector(p, e)\n",
+            "import torch\nif t:\n\tself.c = Collector(p, e)\n\t" + KEEPS.format("self.c"),
+        ),
+        (COLLECT + "if t: c = Collector(p, e)\n", None),
+        (COLLECT + "c = Collector(p, e); d = 1\n", None),
+        (COLLECT + "def f(): return Collector(p, e)\n", None),
+        ("if TYPE_CHECKING:\n    import torch\n" + COLLECT + "c = Collector(p, e)\n", "  # ours\nimport torch\nc = "),
+        ("def f():\n    from tianshou.data import Collector\n    c = Collector(p, e)\n", None),
+    ],
+)
+def test_a_line_is_written_below_another(tmp_path, text, expected):
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    made = mended(path, Versions({"tianshou": Version("1.2.0")}))
+    if expected is None:
+        assert made == []
+    else:
+        assert expected in made[0].after.decode()
+
+
+def test_a_limit_of_threads_stays_before_what_loads_torch(tmp_path):
+    text = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()")
+    text = 'import os\nos.environ["OMP_NUM_THREADS"] = "1"\n' + text
+    (tmp_path / "train.py").write_text(text)
+    (mending,) = mended(tmp_path / "train.py")
+    new = mending.after.decode()
+    assert new.index("environ") < new.index("from torchrl") < new.index("from rlrepro") < new.index("buffer =")
+
+
+def test_both_ends_of_lines_and_both_names_of_a_file(tmp_path):
+    (tmp_path / "mixed.py").write_bytes(CACHE.replace("\n", "\r\n", 2).encode())
+    (tmp_path / "train.py").write_text(CACHE)
+    (tmp_path / "same.py").symlink_to("train.py")
+    assert [each.path.name for each in mendings(examine([tmp_path], versions=OLD))] == ["same.py"]
+
+
+@pytest.mark.parametrize("indent", [1, 2, None])
+def test_the_rest_of_a_notebook_stays_as_it_was(tmp_path, indent):
+    output = {"output_type": "stream", "name": "stdout", "text": "\ud800 \u2028"}
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [output],
+            "execution_count": 1,
+            "source": f"a = '\u2028'\n{CACHE}",
+        }
+    ]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4}, indent=indent))
+    (mending,) = mended(path)
+    assert mending.after.decode() == path.read_text().replace("slice_len=4)", "slice_len=4, cache_values=True)")
 
 
 def test_a_file_that_has_changed_is_left_alone(tmp_path):

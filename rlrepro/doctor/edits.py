@@ -24,11 +24,12 @@ def replaced(node: ast.expr, text: str) -> Edit:
     return Edit(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text)
 
 
-def with_argument(module: Module, call: ast.Call, name: str, value: str) -> Edit:
-    """The call with this keyword argument, given anew or after the others in their manner."""
+def with_argument(module: Module, call: ast.Call, name: str, value: str) -> list[Edit]:
+    """The call with this keyword argument, given anew or after the others in their manner; nothing where it is given
+    as something that is not known."""
     given = module.argument(call, name)
     if given is not None:
-        return replaced(given, value)
+        return [replaced(given, value)] if isinstance(given, ast.Constant) else []
     place, indent, last = _before_closing(module, call)
     if last == "(":
         text = f"{name}={value}"
@@ -36,31 +37,46 @@ def with_argument(module: Module, call: ast.Call, name: str, value: str) -> Edit
         text = f"\n{indent}{name}={value}," if indent else f" {name}={value}"
     else:
         text = f", {name}={value}"
-    return Edit(*place, *place, text)
+    return [Edit(*place, *place, text)]
 
 
-def imported(module: Module, statement: str) -> list[Edit]:
-    """An import after those at the top of the text, or at its beginning; nothing where it is there already."""
-    if statement in module.text.splitlines():
+def imported(module: Module, statement: str, *, beside: str) -> list[Edit] | None:
+    """An import below those of a package; an empty list where it is there already, None where the package is not
+    imported at the top of the text by a line of its own."""
+    if statement in module.text.split("\n"):
         return []
-    return [_line_after(_top(module, ast.Import | ast.ImportFrom), statement)]
+    own = [node for node in _top_imports(module) if beside in _packages(node)]
+    return [after(module, own[-1], statement)] if own and stands_alone(module, own[-1]) else None
 
 
-def first(module: Module, statements: str) -> list[Edit]:
-    """Statements before everything else but the docstring and what must come first (`from __future__`)."""
-    top = _top(module, ast.ImportFrom, lambda node: node.module == "__future__")
-    return [_line_after(top, f"\n{statements}" if top else f"{statements}\n")]
+def is_imported(module: Module, name: str) -> bool:
+    """Whether `import name` stands at the top of the text, where everything below has it."""
+    imports = [node for node in _top_imports(module) if isinstance(node, ast.Import)]
+    return any(alias.name == name and alias.asname is None for node in imports for alias in node.names)
 
 
-def after(node: ast.stmt, statement: str) -> Edit:
-    """A statement behind another, as far indented."""
-    return Edit(
-        node.end_lineno,
-        node.end_col_offset,
-        node.end_lineno,
-        node.end_col_offset,
-        f"\n{' ' * node.col_offset}{statement}",
-    )
+def before_imports(module: Module, statements: str) -> list[Edit]:
+    """Statements before the first import that is not `from __future__`; nothing where it has no line of its own."""
+    first = next((node for node in _top_imports(module) if getattr(node, "module", None) != "__future__"), None)
+    if first is None or not stands_alone(module, first):
+        return []
+    return [Edit(first.lineno, 0, first.lineno, 0, f"{statements}\n\n")]
+
+
+def after(module: Module, node: ast.stmt, statement: str) -> Edit:
+    """A statement in the line below another that stands alone, as far indented."""
+    line, last = (module.text.split("\n")[number - 1] for number in (node.lineno, node.end_lineno))
+    end = len(last.rstrip("\r").encode())
+    indent = line[: len(line) - len(line.lstrip())]
+    return Edit(node.end_lineno, end, node.end_lineno, end, f"\n{indent}{statement}")
+
+
+def stands_alone(module: Module, node: ast.stmt) -> bool:
+    """Whether nothing but a comment shares the lines of a statement."""
+    lines = module.text.split("\n")
+    before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+    behind = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().strip()
+    return not before.strip() and (not behind or behind.startswith("#"))
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:
@@ -72,26 +88,18 @@ def rewritten(text: str, edits: Iterable[Edit]) -> str:
             continue
         before = edit.line, edit.column
         head, tail = lines[edit.line - 1][: edit.column], lines[edit.end_line - 1][edit.end_column :]
-        lines[edit.line - 1 : edit.end_line] = [head + edit.text.encode() + tail]
+        new = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
+        lines[edit.line - 1 : edit.end_line] = [head + new.encode() + tail]
     return b"\n".join(lines).decode()
 
 
-def _line_after(node: ast.stmt | None, statements: str) -> Edit:
-    if node is None:
-        return Edit(1, 0, 1, 0, f"{statements}\n")
-    return Edit(node.end_lineno, node.end_col_offset, node.end_lineno, node.end_col_offset, f"\n{statements}")
+def _top_imports(module: Module) -> list[ast.stmt]:
+    return [node for node in module.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def _top(module: Module, kinds, wanted=lambda node: True) -> ast.stmt | None:
-    """The last statement of a kind among the first of the text, or its docstring."""
-    found = None
-    for place, node in enumerate(module.tree.body):
-        docstring = place == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if docstring or (isinstance(node, kinds) and wanted(node)):
-            found = node
-        elif not isinstance(node, ast.Import | ast.ImportFrom | ast.If | ast.Try):
-            break
-    return found
+def _packages(node: ast.Import | ast.ImportFrom) -> set[str]:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return {name.split(".")[0] for name in names}
 
 
 def _before_closing(module: Module, call: ast.Call) -> tuple[tuple[int, int], str, str]:

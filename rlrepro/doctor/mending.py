@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import os
+import re
 import tokenize
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -43,13 +44,18 @@ class Mending:
 
 
 def mendings(found: Examination) -> list[Mending]:
-    """What each file would be with its edits; a file whose text would not parse any more is left out."""
-    return [made for path, edits in found.edits.items() if (made := _mended(Path(path), edits)) is not None]
+    """What each file would be with its edits. A file whose text would not parse any more is left out, and one with ends
+    of lines of both kinds; of several names of a file, all but the first."""
+    made = {}
+    for path, edits in found.edits.items():
+        if (real := Path(path).resolve()) not in made and (mending := _mended(Path(path), edits)) is not None:
+            made[real] = mending
+    return list(made.values())
 
 
 def _mended(path: Path, edits: list[Edit]) -> Mending | None:
     source, before = read(path), path.read_bytes()
-    if not isinstance(source, Source):
+    if not isinstance(source, Source) or before.count(b"\n") != before.count(b"\r\n") > 0:
         return None
     text = rewritten(source.text, edits)
     try:
@@ -87,7 +93,18 @@ def _notebook(path: Path, before: bytes, source: Source, edits: list[Edit]) -> t
         new = rewritten(text, shifted)
         cell["source"] = new if isinstance(cell["source"], str) else new.splitlines(keepends=True)
         diffs.append(_diff(text, new, f"{path} cell {number}"))
-    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode(), "".join(diffs)
+    return _as_json(notebook, before), "".join(diffs)
+
+
+def _as_json(notebook: dict, before: bytes) -> bytes:
+    """Written as it was: so far indented, with its last end of line, and what is no Unicode escaped."""
+    indent = re.match(rb"\{\r?\n( *)", before)
+    end = "\n" if before.endswith(b"\n") else ""
+    options = {"indent": len(indent[1]) if indent else None}
+    try:
+        return (json.dumps(notebook, ensure_ascii=False, **options) + end).encode()
+    except UnicodeEncodeError:
+        return (json.dumps(notebook, **options) + end).encode()
 
 
 def _diff(before: str, after: str, name: str) -> str:

@@ -123,7 +123,7 @@ def _notebook(content: bytes) -> tuple[str, tuple[tuple[int, int], ...]]:
         text = source if isinstance(source, str) else "".join(source)
         starts.append((len(lines) + 1, number))
         whole = text.lstrip().startswith("%%")
-        lines += [_without_magic(line, whole) for line in text.splitlines()] or [""]
+        lines += [_without_magic(line, whole) for line in text.removesuffix("\n").split("\n")]
     return "\n".join(lines) + "\n", tuple(starts)
 
 

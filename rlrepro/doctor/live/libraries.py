@@ -19,7 +19,7 @@ def install(patches: Patches, notes: Notes) -> Stages:
         for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
         for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
-            patches.replace(layer, "forward", probe_recurrent(notes, stages.running))
+            patches.replace(layer, "__call__", probe_recurrent(notes, stages.running), inherited=True)
 
     patches.when_imported("torch", layers)
     for each in STAGES:

@@ -13,18 +13,18 @@ class Patches:
         self._replaced = []  # (owner, name, what was there or None, what is there now)
         self._finder = None
 
-    def replace(self, owner, name: str, make: Callable) -> None:
-        """Replace what `owner` itself has under a name; nothing where it has none, or it was replaced already."""
-        original = vars(owner).get(name)
-        if (
-            not callable(original)
-            or isinstance(original, staticmethod | classmethod)
-            or any(each[3] is original for each in self._replaced)
-        ):
+    def replace(self, owner, name: str, make: Callable, *, inherited: bool = False) -> None:
+        """Replace what `owner` itself has under a name, or also what it has from a class above; nothing where it has
+        none, or it was replaced already."""
+        own = vars(owner).get(name)
+        original = getattr(owner, name) if own is None and inherited else own
+        if not callable(original) or isinstance(original, staticmethod | classmethod):
+            return
+        if any(each[3] is original for each in self._replaced):
             return
         now = functools.wraps(original)(make(original))
         setattr(owner, name, now)
-        self._replaced.append((owner, name, original, now))
+        self._replaced.append((owner, name, own, now))
 
     def methods(self, base: type, name: str, make: Callable) -> None:
         """Replace a method of a class and of all its subclasses that define it, also those that are made later."""

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from rlrepro.doctor.edits import first
+from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
 
 TORCH = {
@@ -47,7 +47,9 @@ def _one_thread(module, call):
     imported."""
     if not _trains(module):
         return []
-    return first(module, 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # a thread for each training')
+    return before_imports(
+        module, 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # a thread for each training'
+    )
 
 
 @rule(

@@ -2,7 +2,7 @@
 
 from packaging.version import Version
 
-from rlrepro.doctor.edits import after, imported, replaced, with_argument
+from rlrepro.doctor.edits import after, imported, is_imported, replaced, stands_alone, with_argument
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.module import UNKNOWN
 
@@ -14,22 +14,26 @@ KEEPS_GRADIENTS = Version("1.2.0"), Version("2.0.1")  # the first and the last t
 
 
 def _chunked(module, call):
-    return [replaced(call.func, "ChunkedPPOPolicy"), *imported(module, "from rlrepro.fixes import ChunkedPPOPolicy")]
+    new = imported(module, "from rlrepro.fixes import ChunkedPPOPolicy", beside="tianshou")
+    return [] if new is None else [replaced(call.func, "ChunkedPPOPolicy"), *new]
 
 
 def _same_size(module, call):
-    return [with_argument(module, call, "max_batchsize", str(_largest_batch(module)))]
+    """Where there is one trainer, so that it is known whose size this is."""
+    if len(list(module.calls("tianshou", *TRAINERS))) != 1:
+        return []
+    return with_argument(module, call, "max_batchsize", str(_largest_batch(module)))
 
 
 def _without_gradients(module, _):
-    """Each collector that is given a name. What is imported must be called torch."""
-    if module.imports.get("torch", "torch") != "torch":
-        return []
-    edits = imported(module, "import torch") if "torch" not in module.imports else []
-    for call in module.calls("tianshou", "Collector"):
-        if name := module.variable(call):
-            edits.append(after(module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)"))
-    return edits
+    """Each collector that is given a name, in a line of its own."""
+    new = [] if is_imported(module, "torch") else imported(module, "import torch", beside="tianshou")
+    named = [
+        after(module, module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)")
+        for call in module.calls("tianshou", "Collector")
+        if (name := module.variable(call)) and stands_alone(module, module.parents[call])
+    ]
+    return [*new, *named] if named and new is not None else []
 
 
 @rule(

@@ -12,14 +12,12 @@ WRITES = ("extend", "add")
 
 
 def _cached_always(module, call):
-    return [with_argument(module, call, "cache_values", "True")]
+    return with_argument(module, call, "cache_values", "True")
 
 
 def _incremental(module, call):
-    return [
-        replaced(call.func, "IncrementalSliceSampler"),
-        *imported(module, "from rlrepro.fixes import IncrementalSliceSampler"),
-    ]
+    new = imported(module, "from rlrepro.fixes import IncrementalSliceSampler", beside="torchrl")
+    return [] if new is None else [replaced(call.func, "IncrementalSliceSampler"), *new]
 
 
 @rule(
