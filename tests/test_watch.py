@@ -403,7 +403,7 @@ def test_only_samples_of_a_part_are_timed(asked, noted):
     for buffer.rows in (64, 128):
         buffer.sample(asked)
     patches.undo()
-    assert [rows for each in notes.buffers.values() for rows in each.seconds] == noted
+    assert [rows for each in notes.buffers.values() for times in each.seconds.values() for rows in times] == noted
 
 
 # What notes say.
@@ -451,12 +451,13 @@ def test_sizes(notes, expected):
         ({1000: [1.0]}, False),
         ({}, False),
         ({0: [1.0], 10: [1.0], 1000: [1.0]}, False),
-        ({1000: [1.0, 1.0, 500.0], 100_000: [90.0, 90.0]}, True),  # medians
+        ({1000: [1.0, 1.0, 500.0], 100_000: [90.0, 90.0]}, True),
+        ({1000: [1.0, 1.1], 100_000: [80.0, 1.2]}, False),  # noise
         ({1000: [5.0], 10_000: [1.0], 100_000: [1.0]}, False),  # the first is slow to start
     ],
 )
 def test_trend(seconds, grows):
-    assert (trend(Buffer(HERE, HERE, seconds)) is not None) is grows
+    assert (trend(seconds) is not None) is grows
 
 
 def crowd(**options):
@@ -483,15 +484,18 @@ def test_notes_come_back_as_they_were_written(tmp_path):
     notes = passes(100, 10, sizes={"batch_size": 10})
     notes.gradients_while_collecting = HERE
     notes.buffers["Buffer"] = Buffer(HERE, HERE, bytes={"obs": 4}, alike={"obs": "one-hot"})
-    notes.buffers["Buffer"].sampled(1001, 0.5)
-    notes.buffers["Buffer"].sampled(1002, 0.25)  # about as many
+    notes.buffers["Buffer"].sampled(32, 1001, 0.5)
+    notes.buffers["Buffer"].sampled(32, 1002, 0.25)  # from about as many
+    notes.buffers["Buffer"].sampled(64, 1003, 1.0)
     notes.keep_in(tmp_path)
     notes.write()
     (path,) = tmp_path.glob("*.json")
     back = Notes.read(path)
     assert back.passes == notes.passes and back.sizes == notes.sizes and back.gradients_while_collecting == HERE
-    assert back.buffers["Buffer"].seconds == {1001: [0.5, 0.25]} and back.buffers["Buffer"].bytes == {"obs": 4}
+    assert back.buffers["Buffer"].seconds == {32: {1001: [0.5, 0.25]}, 64: {1003: [1.0]}} and back.buffers[
+        "Buffer"
+    ].bytes == {"obs": 4}
     total = Notes()
     total.add(back)
     total.add(Notes.read(path))
-    assert total.buffers["Buffer"].seconds == {1001: [0.5, 0.25, 0.5, 0.25]} and total.passes == notes.passes
+    assert total.buffers["Buffer"].seconds[32] == {1001: [0.5, 0.25, 0.5, 0.25]} and total.passes == notes.passes

@@ -41,7 +41,7 @@ def _run(folder: Path, name: str) -> Report:
 
 def measures(seen: dict[str, Report]) -> dict[str, tuple[float, str]]:
     """What each problem costs, by its name: (value, unit)."""
-    times = _buffer(seen["world_model.py"]).seconds
+    (times,) = _buffer(seen["world_model.py"]).seconds.values()
     recommender = _buffer(seen["recommender.py"]).bytes
     sweep = seen["sweep.py"]
     return {

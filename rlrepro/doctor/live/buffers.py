@@ -29,15 +29,15 @@ def probe_sample(notes: Notes, reader: Reader):
         def sampled(self, *args, **kwargs):
             if inside:
                 return sample(self, *args, **kwargs)
-            buffer, rows = _buffer(notes, reader, self, _batch(self, *args, **kwargs))
+            buffer, rows = _buffer(notes, reader, self)
             inside.append(self)
             start = time.perf_counter()
             try:
                 result = sample(self, *args, **kwargs)
             finally:
                 inside.pop()
-            if buffer is not None and 0 < _batch(self, *args, **kwargs) < rows:
-                buffer.sampled(rows, time.perf_counter() - start)
+            if buffer is not None and 0 < (batch := _batch(self, *args, **kwargs)) < rows:
+                buffer.sampled(batch, rows, time.perf_counter() - start)
                 notes.write_now_and_then()
             return result
 
@@ -52,13 +52,10 @@ def _batch(holder, batch_size=None, *args, **kwargs) -> int:
     return asked if isinstance(asked, int) else 0
 
 
-def _buffer(notes, reader, holder, batch) -> tuple[Buffer | None, int]:
-    """What is noted of this kind of buffer and samples of this size; a watch never fails where a buffer is unlike
-    those that it knows."""
+def _buffer(notes, reader, holder) -> tuple[Buffer | None, int]:
+    """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
     try:
         rows, name = reader.stored(holder), reader.name(holder)
-        if 0 < batch < rows:
-            name += f", {batch:,} rows"
         if name not in notes.buffers:
             place, own = places()
             notes.buffers[name] = Buffer(own, place)

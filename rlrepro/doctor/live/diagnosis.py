@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, rule
 from rlrepro.doctor.live.crowd import Crowd
-from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
+from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.lab.units import format_value
 
 CROWDED_SHARE = 0.25  # of the looks, from which on too many threads are no accident
@@ -21,7 +21,7 @@ TIMES_LARGER_ANYWHERE = (
     8  # the same, outside of a library's stage: it may be for a test, or to act in many environments
 )
 REPEATED = 64  # rows that begin alike
-RANGE, GROWTH = 2.0, 0.5  # stored rows have to grow so much to see a trend, and the exponent from which it is one
+RANGE, GROWTH = 2.0, 0.4  # stored rows have to grow so much to see a trend, and the exponent from which it is one
 SLOWER = 1.5  # and so many times longer a sample has to take
 WIDE_BYTES = 1000  # of a key of a transition
 SMALL_PASSES = 2  # times smaller than a gradient step's
@@ -156,10 +156,12 @@ def collecting(notes: Notes) -> Iterator[Finding]:
 def growing_samples(notes: Notes) -> Iterator[Finding]:
     """A sample of so many rows should take as long from a full buffer as from an empty one."""
     for name, buffer in notes.buffers.items():
-        if (grown := trend(buffer)) is not None:
+        for batch, seconds in buffer.seconds.items():
+            if (grown := trend(seconds)) is None:
+                continue
             exponent, (few, soon), (many, late) = grown
             said = (
-                f"{name}: a sample took {format_value(soon, 's')} from {few:,} stored rows and "
+                f"{name}: a sample of {batch:,} rows took at least {format_value(soon, 's')} from {few:,} stored rows and "
                 f"{format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f})"
             )
             yield _finding("RUN006", buffer.own or buffer.place, said)
@@ -186,15 +188,14 @@ def wide_transitions(notes: Notes) -> Iterator[Finding]:
             yield _finding("RUN007", buffer.own or buffer.place, f"{name}: of {total} a transition, {parts}")
 
 
-def trend(buffer: Buffer) -> tuple[float, tuple[int, float], tuple[int, float]] | None:
+def trend(seconds: dict[int, list[float]]) -> tuple[float, tuple[int, float], tuple[int, float]] | None:
     """(exponent of the growth, (fewest rows, seconds), (most rows, seconds)) where samples take longer the more is
-    stored; None where they do not, or that can't be seen. Seconds are medians, the exponent is that of the line through
-    them in logarithms."""
-    times = {rows: statistics.median(seconds) for rows, seconds in sorted(buffer.seconds.items()) if rows > 0}
+    stored; None where they do not, or that can't be seen. Seconds are the shortest, which noise does not lengthen; the
+    exponent is that of the line through them in logarithms."""
+    times = {rows: min(each) for rows, each in sorted(seconds.items()) if rows > 0}
     if len(times) < 2 or (many := max(times)) < RANGE * (few := min(times)):
         return None
-    rows, seconds = [math.log(each) for each in times], [math.log(each) for each in times.values()]
-    line = statistics.linear_regression(rows, seconds)
+    line = statistics.linear_regression(*([math.log(each) for each in axis] for axis in (times, times.values())))
     if line.slope < GROWTH or times[many] < SLOWER * times[few]:
         return None
     return line.slope, (few, times[few]), (many, times[many])

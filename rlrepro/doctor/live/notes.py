@@ -56,22 +56,24 @@ class Stage:
 
 @dataclass
 class Buffer:
-    """A kind of replay buffer: seconds of a sample by stored rows, and bytes of a stored transition by key.
+    """A kind of replay buffer: seconds of a sample by how many rows were asked for and how many are stored, and bytes
+    of a stored transition by key.
 
     `alike` says of a key that it is "one-hot", or "the same in each transition".
     """
 
     own: Place | None
     place: Place
-    seconds: dict[int, list[float]] = field(default_factory=dict)
+    seconds: dict[int, dict[int, list[float]]] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     alike: dict[str, str] = field(default_factory=dict)
     described_at: int = 0  # rows that were stored when the transitions were looked at
-    _about: dict[int, int] = field(default_factory=dict)  # rows, rounded: the rows that stand for them
+    _about: dict[int, dict[int, int]] = field(default_factory=dict)  # stored rows, rounded: those that stand for them
 
-    def sampled(self, rows: int, seconds: float) -> None:
+    def sampled(self, batch: int, stored: int, seconds: float) -> None:
         """Samples from about as many rows come together, under the first of these numbers."""
-        times = self.seconds.setdefault(self._about.setdefault(_rounded(rows), rows), [])
+        first = self._about.setdefault(batch, {}).setdefault(_rounded(stored), stored)
+        times = self.seconds.setdefault(batch, {}).setdefault(first, [])
         if len(times) < KEPT_TIMES:
             times.append(seconds)
 
@@ -142,8 +144,9 @@ class Notes:
             self.stages.setdefault(name, Stage()).add(each)
         for name, each in other.buffers.items():
             known = self.buffers.setdefault(name, each)
-            for rows, times in each.seconds.items() if known is not each else ():
-                known.seconds.setdefault(rows, []).extend(times)
+            for batch, times in each.seconds.items() if known is not each else ():
+                for rows, seconds in times.items():
+                    known.seconds.setdefault(batch, {}).setdefault(rows, []).extend(seconds)
 
     @classmethod
     def read(cls, path: Path) -> "Notes":
@@ -157,7 +160,7 @@ class Notes:
             name: Buffer(
                 **each
                 | {"own": place(each["own"]), "place": place(each["place"])}
-                | {"seconds": {int(rows): times for rows, times in each["seconds"].items()}, "_about": {}}
+                | {"seconds": {int(batch): _by_number(times) for batch, times in each["seconds"].items()}, "_about": {}}
             )
             for name, each in found["buffers"].items()
         }
@@ -168,6 +171,10 @@ class Notes:
             | {"passes": passes, "buffers": buffers, "stages": stages}
             | {"gradients_while_collecting": collecting, "_folder": None}
         )
+
+
+def _by_number(found: dict) -> dict:
+    return {int(key): value for key, value in found.items()}
 
 
 def _made(cls):

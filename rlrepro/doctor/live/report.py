@@ -8,6 +8,8 @@ from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.lab.units import format_value
 
+SHOWN = 3  # sizes of samples of a buffer
+
 
 class Report:
     """What was seen of a run, all its processes together, and the findings. `script` is what was run, `folder` where
@@ -78,10 +80,11 @@ def _passes(notes: Notes) -> list[str]:
 def _buffers(notes: Notes) -> list[str]:
     lines = []
     for name, buffer in notes.buffers.items():
-        times = [(rows, statistics.median(seconds)) for rows, seconds in sorted(buffer.seconds.items())]
-        shown = times if len(times) <= 2 else [times[0], times[-1]]
-        said = ", ".join(f"{format_value(seconds, 's')} from {rows:,} stored rows" for rows, seconds in shown)
-        lines += [f"sample       {name}: {said}"] if said else []
+        for batch, seconds in list(buffer.seconds.items())[:SHOWN]:
+            times = [(rows, statistics.median(each)) for rows, each in sorted(seconds.items())]
+            ends = times if len(times) == 1 else [times[0], times[-1]]
+            said = ", ".join(f"{format_value(each, 's')} from {rows:,} stored" for rows, each in ends)
+            lines.append(f"sample       {name}, {batch:,} rows: {said}")
         if buffer.bytes:
             largest = sorted(buffer.bytes.items(), key=lambda each: -each[1])
             said = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])
