@@ -114,7 +114,8 @@ def test_a_python_that_reads_no_variables_is_told_of():
     assert status == 0 and "python -I" in "".join(report.unwatched)
 
 
-def test_children_end_with_the_command_that_is_ended(tmp_path):
+def test_children_end_with_the_command_that_is_ended(monkeypatch):
+    monkeypatch.setattr("rlrepro.doctor.live.command.PATIENCE", 1.0)  # bash lets what it runs beside ignore Ctrl-C
     script = "python_is_here & wait".replace("python_is_here", f"{sys.executable} -c 'import time; time.sleep(61)'")
     _, status = run(["bash", "-c", script], seconds=2)
     left = [

@@ -51,12 +51,11 @@ def cured_preprocessing(rows, size):
 
 def test_a_whole_rollout_at_once():
     with Release("tianshou==1.0.0") as buggy:
-        buggy.run(logp_old.prepare, 512)
-        assert buggy.run(codes, logp_old.preprocess_once, 512, 64) == ["RUN002"]
-        assert buggy.run(codes, cured_preprocessing, 512, 64) == []
-    with Release("tianshou==2.0.1") as fixed:
-        fixed.run(logp_old.prepare, 512)
-        assert fixed.run(codes, logp_old.preprocess_once, 512, 64) == []
+        buggy.run(logp_old.prepare, 256)
+        assert buggy.run(codes, logp_old.preprocess_once, 256, 64) == ["RUN002"]
+        assert buggy.run(codes, cured_preprocessing, 256, 64) == []
+    logp_old.prepare(256)
+    assert codes(logp_old.preprocess_once, 256, 64) == []  # of the newest release
 
 
 def test_one_of_two_sizes_forgotten():
@@ -343,7 +342,7 @@ def test_it_costs_little():
     from stable_baselines3 import DQN
 
     def train():
-        DQN("MlpPolicy", "CartPole-v1", learning_starts=50, buffer_size=5000, device="cpu", seed=0).learn(2500)
+        DQN("MlpPolicy", "CartPole-v1", learning_starts=50, buffer_size=5000, device="cpu", seed=0).learn(2000)
 
     def seconds(context):
         with context:
@@ -353,7 +352,7 @@ def test_it_costs_little():
             return time.process_time() - start
 
     train()
-    ratios = [seconds(watch(show=False)) / seconds(nullcontext()) for _ in range(7)]
+    ratios = [seconds(watch(show=False)) / seconds(nullcontext()) for _ in range(5)]
     assert statistics.median(ratios) < 1.15  # 1.05 is what is aimed at, and what a quiet machine gives
 
 
