@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import FunctionType
@@ -170,6 +171,12 @@ def test_memory_of_a_stage_is_its_own():
     train, collect = (seen.notes.stages[name] for name in ("train", "collect"))
     assert train.peak_bytes - train.before_bytes > 0.95 * 2**28  # some of what was there before is freed meanwhile
     assert collect.peak_bytes - collect.before_bytes < 2**27
+
+
+def test_trainings_in_two_threads():
+    with watch(show=False) as seen, ThreadPoolExecutor(2) as threads:
+        list(threads.map(sb3, ["PPO", "PPO"]))
+    assert seen.findings == [] and seen.notes.stages["train"].calls == 6  # each has 3 rollouts of 128
 
 
 # The watch itself.

@@ -38,7 +38,7 @@ class Stages:
                 if any(name == each for each, _ in self.running.stages):
                     return method(owner, *args, **kwargs)
                 stage = self.notes.stages.setdefault(name, Stage())
-                looked = self._may_look(stage) and self._enter(stage)
+                looked = self._enter(stage) if self._may_look(stage) else None
                 self.running.stages.append((name, owner))
                 start = time.perf_counter()
                 try:
@@ -48,7 +48,7 @@ class Stages:
                     stage.calls += 1
                     self.running.stages.pop()
                     if looked:
-                        self._leave()
+                        self._leave(looked)
                     self.notes.write_now_and_then()
 
             return staged
@@ -60,26 +60,26 @@ class Stages:
             return True
         return self._spent < SHARE * (time.perf_counter() - self._began)
 
-    def _enter(self, stage: Stage) -> bool:
+    def _enter(self, stage: Stage) -> tuple | None:
         start = time.perf_counter()
-        level = self._fold()
+        opened = stage, self._fold()
         known = memory.restart()
         if known:
-            self._open.append((stage, level))
+            self._open.append(opened)
         self._spent += time.perf_counter() - start
-        return known
+        return opened if known else None
 
-    def _leave(self) -> None:
+    def _leave(self, opened: tuple) -> None:
         start = time.perf_counter()
         self._fold()
-        self._open.pop()
+        self._open[:] = [each for each in self._open if each is not opened]  # another thread may have opened one since
         memory.restart()
         self._spent += time.perf_counter() - start
 
     def _fold(self) -> int | None:
         """Give the peak since the last look to every open stage."""
         peak, level, on_gpu = memory.peak_and_level()
-        for stage, before in self._open:
+        for stage, before in tuple(self._open):
             if peak is not None and peak > (stage.peak_bytes or 0):
                 stage.peak_bytes, stage.before_bytes, stage.on_gpu = peak, before, on_gpu
         return level
