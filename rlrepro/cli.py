@@ -148,7 +148,9 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--ignore", multiple=True, help="Not the rules whose code begins so.")
 @click.option("--exclude", multiple=True, help="Not the files whose path is like this.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
-@click.option("--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure.")
+@click.option(
+    "--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure; all: every code."
+)
 @click.option("--fix", is_flag=True, help="Show the cures that can be written mechanically as a diff, and ask.")
 @click.option("--yes", is_flag=True, help="With --fix: write them without asking.")
 @click.option("--run", "run_it", is_flag=True, help="PATHS is a command that trains, after --: run it and watch it.")
@@ -169,6 +171,9 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
     from rlrepro.doctor.report import FORMATS
     from rlrepro.doctor.report import explain as page
 
+    if explain == "all":
+        click.echo("\n".join(f"{code} {rule.title}" for code, rule in all_rules().items()))
+        return
     if explain:
         if explain not in all_rules():
             raise click.UsageError(f"no rule {explain!r}; there are {', '.join(all_rules())}")
@@ -192,7 +197,7 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
     except (UnknownCode, ValueError, FileNotFoundError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](found))
-    sys.exit(_fix(found, yes) if fix and found.edits else 1 if found.findings else 0)
+    sys.exit(_fix(found, yes) if fix and found.findings else 1 if found.findings else 0)
 
 
 def _fix(found, yes: bool) -> int:
@@ -200,10 +205,14 @@ def _fix(found, yes: bool) -> int:
     from rlrepro.doctor.mending import Changed, mendings
 
     changes = mendings(found)
+    if changes:
+        click.echo("\n" + "\n".join(each.diff for each in changes))
+    written = {str(each.path) for each in changes}
+    for finding in found.findings:
+        if finding not in found.curable or finding.path not in written:
+            click.echo(f"not written, it is for you to decide: {finding.place} {finding.code}")
     if not changes:
-        click.echo("none of these can be written mechanically")
         return 1
-    click.echo("\n" + "\n".join(each.diff for each in changes))
     if not yes and not (sys.stdin.isatty() and click.confirm(f"Write this into {len(changes)} files?")):
         click.echo("nothing was written" if sys.stdin.isatty() else "nothing was written; --yes writes it")
         return 1
@@ -213,6 +222,8 @@ def _fix(found, yes: bool) -> int:
         except (Changed, OSError) as error:
             raise click.ClickException(f"{error}; the files before it in the diff were written") from None
     click.echo(f"wrote {len(changes)} files: run rlrepro doctor again, and your tests")
+    if any(b"rlrepro.fixes" in each.after for each in changes):
+        click.echo("some import rlrepro.fixes now: add rlrepro to what your project requires")
     return 0
 
 

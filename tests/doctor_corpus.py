@@ -330,6 +330,42 @@ TROUBLED = {
                     self.step(rollout.obs[index], values[index])
         """,
     ),
+    "a cache in an agent that stores and learns": (
+        {"TR004"},
+        {"torchrl": "0.14.1"},
+        """
+        from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
+
+        class Agent:
+            def __init__(self):
+                sampler = SliceSampler(slice_len=4, end_key="done", cache_values=True)
+                self.buffer = ReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler)
+
+            def store(self, rows):
+                self.buffer.extend(rows)
+
+            def learn(self):
+                return self.buffer.sample(32)
+        """,
+    ),
+    "no cache in an agent that stores and learns": (
+        {"TR005"},
+        {"torchrl": "0.14.1"},
+        """
+        from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
+
+        class Agent:
+            def __init__(self):
+                sampler = SliceSampler(slice_len=4, end_key="done")
+                self.buffer = ReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler)
+
+            def store(self, rows):
+                self.buffer.extend(rows)
+
+            def learn(self):
+                return self.buffer.sample(32)
+        """,
+    ),
 }
 
 INNOCENT = {
@@ -590,6 +626,40 @@ INNOCENT = {
                 n = len(data)
             for start in range(0, n, batch):
                 learn(data[start:start + batch])
+        """,
+    ),
+    "buffers of one name in two functions": (
+        {"torchrl": "0.14.1"},
+        """
+        from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
+
+        def offline(rows):
+            sampler = SliceSampler(slice_len=4, end_key="done", cache_values=True)
+            buffer = ReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler)
+            buffer.extend(rows)
+            for _ in range(100):
+                buffer.sample(32)
+
+        def online(rows):
+            buffer = ReplayBuffer(storage=LazyTensorStorage(1000))
+            for _ in range(100):
+                buffer.extend(rows)
+                buffer.sample(32)
+        """,
+    ),
+    "a data set that an agent loads once": (
+        {"torchrl": "0.14.1"},
+        """
+        from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
+
+        class Agent:
+            def __init__(self, rows):
+                sampler = SliceSampler(slice_len=4, end_key="done", cache_values=True)
+                self.buffer = ReplayBuffer(storage=LazyTensorStorage(1000), sampler=sampler)
+                self.buffer.extend(rows)
+
+            def learn(self):
+                return self.buffer.sample(32)
         """,
     ),
 }

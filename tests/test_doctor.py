@@ -71,6 +71,42 @@ def test_a_finding_has_its_place(tmp_path):
     assert str(finding).startswith(f"{tmp_path}/train.py:3:10: TS001 tianshou 1.0.0 computes")
 
 
+@pytest.mark.parametrize(
+    "required, told",
+    [
+        ("tianshou==1.0.0", "tianshou 1.0.0 computes"),
+        ("tianshou>=1.1,<3", None),  # 2.0.1, which is installed here, has other problems
+        ("tianshou>=0.5,<1.1", "see `pip show tianshou`"),  # not what is installed here
+        ("", None),
+    ],
+)
+def test_what_is_installed_here_counts_where_the_project_allows_it(tmp_path, required, told):
+    (tmp_path / "requirements.txt").write_text(required)
+    (tmp_path / "train.py").write_text(PPO)
+    found = examine([tmp_path], select=["TS001"]).findings
+    assert [told in each.message for each in found] == ([True] if told else [])
+
+
+def test_where_a_release_is_known_from(tmp_path):
+    (tmp_path / "train.py").write_text("from tianshou.data import Collector\nc = Collector(p, e)")
+    (finding,) = examine([tmp_path]).findings
+    assert finding.code == "TS004" and "tianshou 2.0.1 (installed here)" in finding.message
+
+
+def test_a_limit_in_a_module_beside_counts(tmp_path):
+    sweep = "import multiprocessing, torch\nfrom worker import work\nmultiprocessing.Pool(8).map(work, range(8))"
+    (tmp_path / "sweep.py").write_text(sweep)
+    (tmp_path / "worker.py").write_text("import torch\n")
+    assert codes(examine([tmp_path])) == {"PT001"}
+    (tmp_path / "worker.py").write_text("import torch\ntorch.set_num_threads(1)\n")
+    assert codes(examine([tmp_path])) == set()
+
+
+def test_all_codes_are_listed(run_cli):
+    listed = run_cli("doctor", "--explain", "all").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == list(all_rules())
+
+
 def notebook(*cells):
     return json.dumps({"cells": [{"cell_type": kind, "source": source} for kind, source in cells]})
 

@@ -259,3 +259,18 @@ def test_a_folder_that_can_not_be_written_to(tmp_path, run_cli):
     finally:
         tmp_path.chmod(0o755)
     assert done.returncode == 1 and "Permission denied" in done.stderr and path.read_text() == CACHE
+
+
+def test_what_is_not_written_is_told_of(tmp_path, run_cli):
+    encoding = """import gymnasium as gym
+from torchrl.envs import GymEnv
+space = gym.spaces.Discrete(5000)
+env = GymEnv("Shop-v0")
+"""
+    (tmp_path / "shop.py").write_text(encoding)
+    done = run_cli("doctor", "--fix", "--yes", ".")
+    assert done.returncode == 1 and "it is for you to decide: shop.py:4:7 LA001" in done.stdout
+    (tmp_path / "train.py").write_text(CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()"))
+    done = run_cli("doctor", "--fix", "--yes", ".")
+    assert done.returncode == 0 and "shop.py:4:7 LA001" in done.stdout and "add rlrepro to what" in done.stdout
+    assert "train.py:4" not in done.stdout.split("not written")[1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FunctionType
 
 import cloudpickle
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
-from rlrepro.doctor.live.buffers import Reader, probe_sample
+from rlrepro.doctor.live.buffers import Reader, _describe, probe_sample
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.diagnosis import diagnose, trend
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
@@ -390,6 +391,31 @@ def test_tokens_are_no_rows():
         with torch.no_grad():
             layer(torch.randn(64, 196, 8))
     assert seen.notes.passes["without gradients"].rows == 64 and not seen.findings
+
+
+def test_a_place_is_told_from_its_package():
+    assert str(Place(nn.__file__.replace("__init__", "modules/linear"), 3, "f")) == "torch/nn/modules/linear.py:3 (f)"
+    assert str(Place("/no/train.py", 4, "g")) == "train.py:4 (g)"
+
+
+@pytest.mark.parametrize(
+    "key, values, why",
+    [
+        ("action", np.eye(300, dtype=np.int64)[:8], "one-hot"),
+        ("next.action_value", np.random.default_rng(0).random((8, 300)), "computed by a network"),
+        ("available_actions", np.arange(300.0)[None].repeat(8, 0), "the same in each transition"),
+        ("action", np.arange(8)[:, None], None),
+        ("observation", np.zeros((8, 84, 84)), None),
+        ("action", np.random.default_rng(0).random((8, 300)), None),
+    ],
+)
+def test_what_an_entry_of_a_transition_is(key, values, why):
+    buffer = Buffer(HERE, HERE)
+    _describe(buffer, key, values)
+    assert buffer.alike.get(key) == why and buffer.bytes == {key: values[0].nbytes}
+    notes = Notes()
+    notes.buffers["Buffer"] = buffer
+    assert findings(notes) == (["RUN007"] if why else [])
 
 
 class Growing:

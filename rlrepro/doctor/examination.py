@@ -25,6 +25,7 @@ class Examination:
 
     findings: list[Finding] = field(default_factory=list)
     edits: dict[str, list[Edit]] = field(default_factory=dict)
+    curable: set[Finding] = field(default_factory=set)  # by these edits
     skipped: list[Skipped] = field(default_factory=list)
     read: int = 0
 
@@ -55,10 +56,13 @@ def examine(
             result.skipped.append(source)
             continue
         try:
-            findings, edits = _findings(source, rules, versions)
-            result.findings += findings
-            if edits:
-                result.edits[source.path] = edits
+            edits = _findings(source, rules, versions)
+            result.findings += sorted(
+                edits, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code)
+            )
+            result.curable |= {each for each, needed in edits.items() if needed}
+            if any(edits.values()):
+                result.edits[source.path] = [edit for needed in edits.values() for edit in needed]
             result.read += 1
         except RecursionError:
             result.skipped.append(Skipped(source.path, "nested too deeply"))
@@ -77,9 +81,10 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     ]
 
 
-def _findings(source: Source, rules, versions) -> tuple[list[Finding], list[Edit]]:
+def _findings(source: Source, rules, versions) -> dict[Finding, list[Edit]]:
+    """What was found in a text, each with the edits that cure it."""
     lines = source.text.split("\n")
-    found, edits = set(), []
+    found = {}
     for rule in rules:
         if not any(word in source.text for word in rule.words):
             continue
@@ -88,10 +93,10 @@ def _findings(source: Source, rules, versions) -> tuple[list[Finding], list[Edit
             if any(_is_ignored(line, rule.code) for line in lines[node.lineno - 1 : last]):
                 continue
             cell, line = source.place(node.lineno)
-            found.add(Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence))
-            if rule.fix is not None and confidence != "low":
-                edits += rule.fix(source.module, node)
-    return sorted(found, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code)), edits
+            finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
+            sure = rule.fix is not None and confidence != "low"
+            found[finding] = rule.fix(source.module, node) if sure else []
+    return found
 
 
 def _is_ignored(line: str, code: str) -> bool:

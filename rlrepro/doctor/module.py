@@ -3,8 +3,11 @@
 import ast
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 UNKNOWN = object()
+LARGEST = 2 * 2**20  # bytes of a file that is read
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -13,8 +16,8 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 class Module:
     """One parsed text. Nothing of it is imported or run."""
 
-    def __init__(self, tree: ast.Module, text: str):
-        self.tree, self.text = tree, text
+    def __init__(self, tree: ast.Module, text: str, folder: Path | None = None):
+        self.tree, self.text, self.folder = tree, text, folder
         self.parents, self.all_calls = {}, []
         self.imports, self.stars = {}, []
         self._constants, self.stores = {}, {}
@@ -47,6 +50,14 @@ class Module:
                     known = target.id in self.stores
                     self.stores[target.id] = node.value
                     self._constants[target.id] = UNKNOWN if known else _literal(node.value)
+
+    def neighbours(self) -> Iterator[str]:
+        """The texts of the modules beside this one that it imports, as far as they can be read."""
+        for name in sorted({each.split(".")[0] for each in self.imports.values()}) if self.folder else ():
+            path = self.folder / f"{name}.py"
+            if path.is_file() and path.stat().st_size <= LARGEST:
+                with suppress(OSError):
+                    yield path.read_text(errors="replace")
 
     def packages(self) -> set[str]:
         """The packages that are imported, by the first part of their names."""

@@ -104,11 +104,11 @@ FORMATS = {"text": as_text, "json": as_json, "sarif": as_sarif, "github": as_git
 
 def costs(codes: set[str], results: Path = RESULTS) -> list[str]:
     """A few lines on what each of these problems cost where this course measured it, and where to read of it."""
-    lines = ["\nWhat this costs, where it was measured:"] if codes else []
+    lines = ["\nWhat this course measured of these problems:"] if codes else []
     for code in sorted(codes):
         rule = all_rules()[code]
         measured = _measured(rule, results)
-        lines.append(f"  {code} {measured[0] if measured else rule.title}\n        {_chapter(rule)}")
+        lines.append(f"  {code} {measured[0] if measured else 'see the chapter'}\n        {_chapter(rule)}")
     return [*lines, ""] if lines else []
 
 
@@ -135,6 +135,6 @@ def _measured(rule: Rule, results: Path) -> list[str]:
 
     claims = [claim for claim in all_claims() if claim.id in rule.claims]
     return [
-        f"“{each.claim.sentence}”: {best(each)[1].outcome} ({best(each)[1].figure})"
+        f"claim {each.claim.id}, “{each.claim.sentence}”: {best(each)[1].outcome}, {best(each)[1].figure}"
         for each in judge_all(gather(results / "none", results), claims)
     ]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rlrepro.doctor.module import Module
+from rlrepro.doctor.module import LARGEST, Module
 
-LARGEST = 2 * 2**20  # bytes of a file that is read
 LEFT_OUT = {
     "__pycache__",
     "node_modules",
@@ -44,7 +43,7 @@ class Source:
 
     @cached_property
     def module(self) -> Module:
-        return Module(self.tree, self.text)
+        return Module(self.tree, self.text, Path(self.path).parent)
 
     def place(self, line: int) -> tuple[int | None, int]:
         """The cell, and the line in it, of a line of the text."""

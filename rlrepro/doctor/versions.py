@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -13,15 +14,27 @@ PINNING = ("requirements*.txt", "requirements*.lock", "environment.y*ml")
 
 
 class Versions(dict):
-    """Releases by library; a library that is not pinned is looked up among what is installed."""
+    """Releases by library: what the project pins, else what is installed here if the project allows it, else None."""
+
+    def __init__(self, pinned=()):
+        super().__init__(pinned)
+        self.allowed: dict[str, SpecifierSet] = {}
+        self._installed = set()
 
     def __missing__(self, name: str) -> Version | None:
         try:
             found = Version(metadata.version(name))
         except (metadata.PackageNotFoundError, InvalidVersion):
             found = None
+        if found is not None and not self.allowed.get(name, SpecifierSet()).contains(found, prereleases=True):
+            found = None
         self[name] = found
+        self._installed.add(name)
         return found
+
+    def told(self, name: str) -> str:
+        """A library with its release, and where that is known from."""
+        return f"{name} {self[name]}{' (installed here)' if name in self._installed else ''}"
 
 
 def versions_of(paths) -> Versions:
@@ -35,6 +48,8 @@ def versions_of(paths) -> Versions:
                 pins = [each.version for each in requirement.specifier if each.operator == "=="]
                 if pins:
                     found[canonicalize_name(requirement.name)] = Version(pins[0])
+                elif requirement.specifier:
+                    found.allowed[canonicalize_name(requirement.name)] = requirement.specifier
             except (InvalidRequirement, InvalidVersion):
                 continue
     return found

@@ -9,6 +9,7 @@ from rlrepro.doctor.live.places import places
 
 COMPARED = 8  # stored transitions, of as many as there are
 FEWEST = 4  # to say anything of them
+COMPUTED = ("action_value", "logits", "probs")  # as torchrl's actors name what they compute for every action
 WIDE = 64  # numbers, from which a one-hot vector or a repeated table is worth a word
 
 
@@ -87,6 +88,8 @@ def _describe(buffer: Buffer, key: str, values) -> None:
     nonzero = (values != 0).reshape(-1, width)
     if width >= WIDE and (nonzero.sum(axis=1) == 1).all() and (values.reshape(-1, width)[nonzero] == 1).all():
         buffer.alike[key] = "one-hot"
+    elif key.split(".")[-1] in COMPUTED:
+        buffer.alike[key] = "computed by a network"
     elif (flat == flat[0]).all() and (flat[0] != flat[0, 0]).any():
         buffer.alike[key] = "the same in each transition"
 

@@ -169,17 +169,22 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
 
 @rule(
     "RUN007",
-    "transitions hold what one table could hold for all",
-    cure="torchrl: GymEnv(..., categorical_action_encoding=True), or rlrepro.fixes.SharedActionBuffer. Pearl: "
-    "FactoredSAC with SharedActionBuffer",
+    "transitions hold more than they need",
+    cure="one-hot in torchrl: the environment's categorical_action_encoding=True. Computed by a network: "
+    "rollout.exclude(KEY) before it is stored. The same in each, as in Pearl: FactoredSAC with SharedActionBuffer",
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),
     **LIVE,
 )
 def wide_transitions(notes: Notes) -> Iterator[Finding]:
-    """One-hot vectors of large action spaces, and tables of actions that are the same in each transition."""
+    """One-hot vectors of large action spaces, what a network computed for every action and can compute again, and
+    tables of actions that are the same in each transition."""
     for name, buffer in notes.buffers.items():
-        wide = {key: buffer.bytes[key] for key in buffer.alike if "action" in key and buffer.bytes[key] >= WIDE_BYTES}
+        wide = {
+            key: buffer.bytes[key]
+            for key, why in buffer.alike.items()
+            if buffer.bytes[key] >= WIDE_BYTES and ("action" in key or why == "computed by a network")
+        }
         if wide:
             parts = ", ".join(
                 f"{key} {format_value(size, 'B')} ({buffer.alike[key]})" for key, size in sorted(wide.items())

@@ -20,7 +20,12 @@ class Place:
     function: str
 
     def __str__(self) -> str:
-        return f"{Path(self.path).name}:{self.line} ({self.function})"
+        """From the folder that a package lies in, so that files of one name are told apart."""
+        path = Path(self.path)
+        top = path.parent
+        while (top / "__init__.py").exists() and top.parent != top:
+            top = top.parent
+        return f"{path.relative_to(top)}:{self.line} ({self.function})"
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Buffer:
     """A kind of replay buffer: seconds of a sample by how many rows were asked for and how many are stored, and bytes
     of a stored transition by key.
 
-    `alike` says of a key that it is "one-hot", or "the same in each transition".
+    `alike` says of a key that it is "one-hot", "computed by a network", or "the same in each transition".
     """
 
     own: Place | None

@@ -1,6 +1,5 @@
 """What a watch has to say: what was seen, and what is wrong."""
 
-import statistics
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, all_rules
@@ -81,10 +80,10 @@ def _buffers(notes: Notes) -> list[str]:
     lines = []
     for name, buffer in notes.buffers.items():
         for batch, seconds in list(buffer.seconds.items())[:SHOWN]:
-            times = [(rows, statistics.median(each)) for rows, each in sorted(seconds.items())]
+            times = [(rows, min(each)) for rows, each in sorted(seconds.items())]
             ends = times if len(times) == 1 else [times[0], times[-1]]
             said = ", ".join(f"{format_value(each, 's')} from {rows:,} stored" for rows, each in ends)
-            lines.append(f"sample       {name}, {batch:,} rows: {said}")
+            lines.append(f"sample       {name}, {batch:,} rows: at least {said}")
         if buffer.bytes:
             largest = sorted(buffer.bytes.items(), key=lambda each: -each[1])
             said = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])

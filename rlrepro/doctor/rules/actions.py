@@ -13,7 +13,8 @@ STORING = ("extend", "add", "push", "append", "store", "set_at")
     "LA001",
     "GymEnv codes a large discrete space as one-hot vectors",
     words=("GymEnv", "GymWrapper"),
-    cure="GymEnv(..., categorical_action_encoding=True)",
+    cure="categorical_action_encoding=True as an argument here; an action is an index then, so see that what reads it "
+    "takes one",
     chapter="05_large_action_spaces",
     claims=("LA2",),
 )

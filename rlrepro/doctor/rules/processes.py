@@ -65,7 +65,7 @@ def _one_thread(module, call):
 def no_limit(module, versions):
     """Each process computes with as many threads as there are cores, and threads that wait for each other keep a core
     busy while they do."""
-    if LIMITED.search(module.text):
+    if LIMITED.search(module.text) or any(LIMITED.search(text) for text in module.neighbours()):
         return
     uses_torch = bool(module.packages() & TORCH)
     for call, several in _starts(module):

@@ -53,7 +53,11 @@ def whole_rollout(module, versions):
         return
     for call in module.calls("tianshou", "PPOPolicy"):
         if version:
-            yield call, f"tianshou {version} computes logp_old on the whole rollout at once; 1.1.0 does not", "high"
+            yield (
+                call,
+                f"{versions.told('tianshou')} computes logp_old on the whole rollout at once; 1.1.0 does not",
+                "high",
+            )
         else:
             yield (
                 call,
@@ -68,7 +72,6 @@ def whole_rollout(module, versions):
     words=("tianshou",),
     cure="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
-    claims=("TB1", "TB2"),
     fix=_same_size,
 )
 def forgotten_size(module, versions):
@@ -117,7 +120,7 @@ def collecting(module, versions):
     if not version or not KEEPS_GRADIENTS[0] <= version <= KEEPS_GRADIENTS[1] or "no_grad" in module.text:
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
-        yield call, f"tianshou {version} collects with gradients, which costs memory for nothing", "medium"
+        yield call, f"{versions.told('tianshou')} collects with gradients, which costs memory for nothing", "medium"
 
 
 def _largest_batch(module) -> int:

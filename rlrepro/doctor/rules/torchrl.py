@@ -33,7 +33,11 @@ def old_release(module, versions):
     version = versions["torchrl"]
     if version and version < COPIES_IDS:
         for call in module.calls("torchrl", "SliceSampler"):
-            yield call, f"torchrl {version} copies the ids of all stored rows for each sample; 0.7.0 does not", "high"
+            yield (
+                call,
+                f"{versions.told('torchrl')} copies the ids of all stored rows for each sample; 0.7.0 does not",
+                "high",
+            )
 
 
 @rule(
@@ -154,6 +158,13 @@ def _is_one_of(module, node, variables) -> bool:
 
 
 def _common_loops(module, sampling, writing) -> bool:
-    """Whether one loop holds both."""
-    inside = {id(loop) for call in sampling for loop in module.loops(call)}
-    return any(id(loop) in inside for call in writing for loop in module.loops(call))
+    """Whether one loop holds both, or one class has methods for either: somebody calls them in turn."""
+    inside = {id(each) for call in sampling for each in (*module.loops(call), *_methods_class(module, call))}
+    return any(id(each) in inside for call in writing for each in (*module.loops(call), *_methods_class(module, call)))
+
+
+def _methods_class(module, call) -> list[ast.AST]:
+    """The class in one of whose methods a call is, unless that is the one that makes it."""
+    method = module.scope(call)
+    holder = module.parents.get(method)
+    return [holder] if isinstance(holder, ast.ClassDef) and getattr(method, "name", "") != "__init__" else []
