@@ -464,7 +464,6 @@ def passes(without=None, with_gradients=None, stage=None, **options):
         (passes(500, 64, sizes={"max_batchsize": 256}), []),  # the last chunk may be merged
         (passes(513, 64, stage="preprocess", sizes={"max_batchsize": 256}), ["RUN002"]),
         (passes(600, 64, stage="train", sizes={"n_steps": 2048}), ["RUN002"]),
-        (passes(6000, 64, stage="collect"), []),
         (passes(256, 512, sizes={"max_batchsize": 256, "batch_size": 512}), ["RUN003"]),
         (passes(256, 300, sizes={"max_batchsize": 256, "batch_size": 512}), []),  # no pass was so large
         (passes(256, 300, sizes={"max_batchsize": 256, "batch_size": 256}), []),

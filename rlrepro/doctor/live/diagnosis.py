@@ -12,15 +12,11 @@ from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.lab.units import format_value
 
 CROWDED_SHARE = 0.25  # of the looks, from which on too many threads are no accident
-SPINNING = (
-    0.1  # of the threads that want a core: below it they have work to do, and there are more processes than cores
-)
+SPINNING = 0.1  # of the threads that want a core: below it they compute, and only the processes are too many
 THREADS_EACH = 1.3  # of a busy process, from which on the same is supposed where nobody can tell who spins
 TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
-TIMES_LARGER_ANYWHERE = (
-    8  # the same, outside of a library's stage: it may be for a test, or to act in many environments
-)
-REPEATED = 64  # rows that begin alike
+ANYWHERE = 8  # the same outside of a library's stage, where it may be for a test
+REPEATED = 64  # rows with the same state
 RANGE, GROWTH = 2.0, 0.4  # stored rows have to grow so much to see a trend, and the exponent from which it is one
 SLOWER = 1.5  # and so many times longer a sample has to take
 WIDE_BYTES = 1000  # of a key of a transition
@@ -83,9 +79,9 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
     """A network got far more rows in one pass than any size that is configured, or than it gets with gradients: its
     memory grows with the rollout."""
     whole, parts = notes.passes.get("without gradients"), notes.passes.get("with gradients")
-    if whole is None or whole.stage == "collect":
+    if whole is None:
         return
-    times, confidence = (TIMES_LARGER, "high") if whole.stage else (TIMES_LARGER_ANYWHERE, "medium")
+    times, confidence = (TIMES_LARGER, "high") if whole.stage else (ANYWHERE, "medium")
     sizes = {name: size for name, size in notes.sizes.items() if name in ("batch_size", "max_batchsize")}
     if parts is not None:
         sizes |= {"the largest pass with gradients": parts.rows}

@@ -58,8 +58,8 @@ def _noting(notes, running, enabled, pairs):
             place, own = places(owner)
             notes.gradients_while_collecting = own or place
         largest = passes.get(KINDS[gradients])
-        if largest is not None and rows <= largest.rows:
-            return
+        if (largest is not None and rows <= largest.rows) or (stage == "collect" and not gradients):
+            return  # a step in many environments is as large as there are environments
         repeated = _product(input) if pairs and gradients and input.grad_fn is None else 0
         if input.dim() > 2 and stage not in WHOLE_STAGES and not repeated:
             rows = input.shape[0]  # each of several tokens, agents or pixels

@@ -32,7 +32,7 @@ class Place:
 class Pass:
     """The largest forward pass of a layer: how many rows, where, and in which stage of a library's training.
 
-    `repeated` is how many rows in a row begin with the same numbers, as when a state goes through with every action.
+    `repeated` is in how many rows each state stands, where the rows are all pairs of a state and an action; else 0.
     """
 
     rows: int
@@ -88,8 +88,6 @@ class Notes:
     """What one process has been seen to do. Pickled, it arrives empty: a child takes its own notes."""
 
     pid: int = field(default_factory=os.getpid)
-    began: float = field(default_factory=time.time)
-    seconds: float = 0.0
     sizes: dict[str, int] = field(default_factory=dict)  # as configured: batch_size, max_batchsize
     passes: dict[str, Pass] = field(default_factory=dict)  # "with gradients", "without gradients"
     stages: dict[str, Stage] = field(default_factory=dict)
@@ -106,20 +104,15 @@ class Notes:
         return bool(self.passes or self.stages or self.buffers)
 
     def keep_in(self, folder: Path) -> None:
-        """Write these notes into a folder from now on, each second and when `write` is called."""
+        """Write these notes into a folder from now on."""
         self._folder = folder
 
     def renew(self) -> None:
         """Forget everything: this is another process now. Whoever holds these dictionaries goes on with them."""
-        fresh = Notes()
-        self.pid, self.began, self._next_write = fresh.pid, fresh.began, 0.0
+        self.pid, self._next_write = os.getpid(), 0.0
         self.gradients_while_collecting = None
         for each in (self.sizes, self.passes, self.stages, self.buffers):
             each.clear()
-
-    def close(self) -> "Notes":
-        self.seconds = time.time() - self.began
-        return self
 
     def write_now_and_then(self) -> None:
         """As often as costs little: a process may be killed at any time."""
@@ -134,12 +127,11 @@ class Notes:
             return
         path = self._folder / f"{self.pid}.json"
         with suppress(OSError):
-            path.with_suffix(".part").write_text(json.dumps(asdict(self.close()), default=str))
+            path.with_suffix(".part").write_text(json.dumps(asdict(self), default=str))
             path.with_suffix(".part").replace(path)
 
     def add(self, other: "Notes") -> None:
         """Take over what another process of the same run has seen: the largest passes and peaks, and all calls."""
-        self.seconds = max(self.seconds, other.seconds)
         self.sizes |= other.sizes
         self.gradients_while_collecting = self.gradients_while_collecting or other.gradients_while_collecting
         for kind, each in other.passes.items():
@@ -155,35 +147,10 @@ class Notes:
 
     @classmethod
     def read(cls, path: Path) -> "Notes":
-        found = json.loads(path.read_text())
-        place = _made(Place)
-        passes = {
-            name: Pass(**each | {"place": place(each["place"]), "own": place(each["own"])})
-            for name, each in found["passes"].items()
-        }
-        buffers = {
-            name: Buffer(
-                **each
-                | {"own": place(each["own"]), "place": place(each["place"])}
-                | {"seconds": {int(batch): _by_number(times) for batch, times in each["seconds"].items()}, "_about": {}}
-            )
-            for name, each in found["buffers"].items()
-        }
-        stages = {name: Stage(**each) for name, each in found["stages"].items()}
-        collecting = place(found["gradients_while_collecting"])
-        return cls(
-            **found
-            | {"passes": passes, "buffers": buffers, "stages": stages}
-            | {"gradients_while_collecting": collecting, "_folder": None}
-        )
+        """What another process has written."""
+        from pydantic import TypeAdapter  # not needed where notes are taken
 
-
-def _by_number(found: dict) -> dict:
-    return {int(key): value for key, value in found.items()}
-
-
-def _made(cls):
-    return lambda found: cls(**found) if found else None
+        return TypeAdapter(cls).validate_json(path.read_bytes())
 
 
 def _rounded(rows: int) -> int:

@@ -39,7 +39,7 @@ def watch(*, show: bool = True):
             finally:
                 patches.undo()
                 spinning.allow(0)
-                report.notes = notes.close()
+                report.notes = notes
         report.crowd = crowd
     finally:
         _running.clear()
