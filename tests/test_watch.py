@@ -317,6 +317,15 @@ def test_waiting_for_all_children_ends():
     assert done.stdout == "none left\n", done.stderr
 
 
+def test_without_an_observer_the_rest_is_seen(monkeypatch):
+    monkeypatch.setattr("rlrepro.doctor.live.observing.sys.executable", "/bin/false")
+    start = time.monotonic()
+    with watch(show=False) as seen:
+        nn.Linear(3, 3)(torch.ones(7, 3))
+    assert time.monotonic() - start < 5 and seen.notes.passes["with gradients"].rows == 7
+    assert "threads      not seen" in str(seen)
+
+
 def test_looking_for_torch_before_importing_it():
     script = """if True:
     import importlib.util, pkgutil

@@ -31,13 +31,15 @@ def observed(folder: Path, *, itself: bool):
         str(folder),
     ]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(command, env=environment, cwd="/", **quiet)
-    _wait_for(folder / "observer")
+    looks = subprocess.run(command, env=environment, cwd="/", **quiet).returncode == 0 and _wait_for(
+        folder / "observer"
+    )
     try:
         yield crowd
     finally:
         (folder / "over").touch()
-        _wait_for(folder / "ended")
+        if looks:
+            _wait_for(folder / "ended")
         if (folder / "crowd").exists():
             vars(crowd).update(json.loads((folder / "crowd").read_text()))
 

@@ -40,7 +40,7 @@ class Report:
 
 
 def _threads(crowd: Crowd) -> list[str]:
-    if not crowd.looks:
+    if not crowd.ran_seconds:
         return ["threads      not seen: too short, or not Linux"]
     said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
     if crowd.spinning is not None:
