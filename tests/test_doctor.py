@@ -183,7 +183,7 @@ def test_any_tree_is_read(tmp_path):
     (tmp_path / ".venv" / "a.py").write_text(PPO)
     found = examine([tmp_path], versions=OLD)
     assert {Path(each.path).name for each in found.findings} == {"latin.py", "bom.py"}
-    left = {Path(each.path).name: each.why for each in found.skipped}
+    left = {Path(each.path).name: each.why for each in found.left_out}
     names = {"wrong", "null", "half", "deep", "signs", "dots", "huge", "gone", "pipe"}
     assert set(left) == {f"{name}.py" for name in names} | {"half.ipynb", "none.ipynb", "odd.ipynb"}
     assert found.read == 2 and left["signs.py"] == left["dots.py"] == "nested too deeply"
@@ -301,4 +301,4 @@ def test_installed_libraries_are_read_without_a_crash():
 
     folder = Path(tianshou.__file__).parent
     found = examine([folder], versions=OLD)
-    assert found.read > 30 and not found.skipped
+    assert found.read > 30 and not found.left_out

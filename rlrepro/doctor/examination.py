@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlrepro.doctor.edits import Edit
 from rlrepro.doctor.finding import Finding, Rule, all_rules
-from rlrepro.doctor.sources import Skipped, Source, find, read
+from rlrepro.doctor.sources import LeftOut, Source, find, read
 from rlrepro.doctor.versions import Versions, versions_of
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
@@ -26,7 +26,7 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     edits: dict[str, list[Edit]] = field(default_factory=dict)
     curable: set[Finding] = field(default_factory=set)  # by these edits
-    skipped: list[Skipped] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     read: int = 0
 
 
@@ -52,8 +52,8 @@ def examine(
     result = Examination()
     for path in find(paths, exclude):
         source = read(path)
-        if isinstance(source, Skipped):
-            result.skipped.append(source)
+        if isinstance(source, LeftOut):
+            result.left_out.append(source)
             continue
         try:
             edits = _findings(source, rules, versions)
@@ -65,7 +65,7 @@ def examine(
                 result.edits[source.path] = [edit for needed in edits.values() for edit in needed]
             result.read += 1
         except RecursionError:
-            result.skipped.append(Skipped(source.path, "nested too deeply"))
+            result.left_out.append(LeftOut(source.path, "nested too deeply"))
     return result
 
 

@@ -15,11 +15,11 @@ def as_text(found: Examination) -> str:
     """A line a finding with its cure below it, then what was not read, what such findings cost, and how many."""
     rules = all_rules()
     lines = [f"{finding}\n    cure: {rules[finding.code].cure}" for finding in found.findings]
-    lines += [f"{skipped.path}: left out, {skipped.why}" for skipped in found.skipped]
+    lines += [f"{each.path}: left out, {each.why}" for each in found.left_out]
     lines += costs({finding.code for finding in found.findings})
     count = len(found.findings)
     lines.append(
-        f"{found.read:,} files read, {len(found.skipped)} left out, {count or 'no'} finding{'' if count == 1 else 's'}"
+        f"{found.read:,} files read, {len(found.left_out)} left out, {count or 'no'} finding{'' if count == 1 else 's'}"
         + ("; rlrepro doctor --explain CODE says why" if count else "")
     )
     return "\n".join(lines)

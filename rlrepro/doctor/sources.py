@@ -25,7 +25,7 @@ LEFT_OUT = {
 
 
 @dataclass(frozen=True)
-class Skipped:
+class LeftOut:
     """A file that was not read, and why."""
 
     path: str
@@ -84,26 +84,26 @@ def _excluded(path: Path, root: Path, patterns: tuple[str, ...]) -> bool:
     return any(path.relative_to(root).match(pattern) for pattern in patterns)
 
 
-def read(path: Path) -> Source | Skipped:
+def read(path: Path) -> Source | LeftOut:
     """The file's text, parsed; or why it was left out. Never raises for what is in a file."""
     try:
         if not path.is_file():
-            return Skipped(str(path), "no regular file")
+            return LeftOut(str(path), "no regular file")
         if path.stat().st_size > LARGEST:
-            return Skipped(str(path), f"larger than {LARGEST / 2**20:.0f} MiB")
+            return LeftOut(str(path), f"larger than {LARGEST / 2**20:.0f} MiB")
         content = path.read_bytes()
         text, starts = _notebook(content) if path.suffix == ".ipynb" else (_decoded(content), ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the text that is parsed
             tree = ast.parse(text)
     except OSError as error:
-        return Skipped(str(path), f"can't be read: {error.strerror}")
+        return LeftOut(str(path), f"can't be read: {error.strerror}")
     except SyntaxError as error:
-        return Skipped(str(path), f"no Python that can be parsed: {error.msg}, line {error.lineno}")
+        return LeftOut(str(path), f"no Python that can be parsed: {error.msg}, line {error.lineno}")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        return Skipped(str(path), f"no text that can be parsed: {str(error)[:80]}")
+        return LeftOut(str(path), f"no text that can be parsed: {str(error)[:80]}")
     except (RecursionError, MemoryError):
-        return Skipped(str(path), "nested too deeply")
+        return LeftOut(str(path), "nested too deeply")
     return Source(str(path), text, tree, starts)
 
 

@@ -67,8 +67,8 @@ def _codes(text: str) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "answer.py").write_text(text)
         found = examine([folder])
-    if found.skipped:
-        raise Hint(f"The text can't be parsed: {found.skipped[0].why}.")
+    if found.left_out:
+        raise Hint(f"The text can't be parsed: {found.left_out[0].why}.")
     return sorted({each.code for each in found.findings})
 
 

@@ -12,8 +12,28 @@ FEW = 64  # rows
 
 
 def probe_linear(notes: Notes, running):
-    """For the `forward` of a Linear; `running` as in Stages."""
-    return _probe(notes, running, lambda layer, rows: rows.numel() // (layer.in_features or 1), pairs=True)
+    """For the `forward` of a Linear; `running` as in Stages. It is by far the most called, so that its function is
+    written out: nothing here may take long, unless the pass is the largest so far."""
+
+    def make(forward):
+        compiling, tracing, enabled, seen = _state()
+        note = _noting(notes, running, pairs=True)
+
+        def noting(self, input):
+            if not compiling() and not tracing():
+                try:
+                    gradients = enabled()
+                    rows = input.numel() // (self.in_features or 1)
+                    if rows > seen[gradients] or (gradients and running.collecting):
+                        seen[gradients] = max(rows, seen[gradients])
+                        note(input, rows, gradients)
+                except Exception:  # of a tensor that is batched, symbolic, nested, or none
+                    pass
+            return forward(self, input)
+
+        return _among(forward, noting)
+
+    return make
 
 
 def probe_convolution(notes: Notes, running):
@@ -22,37 +42,48 @@ def probe_convolution(notes: Notes, running):
 
 
 def probe_recurrent(notes: Notes, running):
-    """For the `forward` of a recurrent network: steps of all sequences."""
+    """For a recurrent network: steps of all sequences."""
     return _probe(notes, running, lambda layer, rows: rows.numel() // layer.input_size)
 
 
-def _probe(notes, running, count, *, pairs=False):
+def _probe(notes, running, count):
     def make(forward):
-        import torch
-
-        tracing, compiling = torch.jit.is_tracing, torch.compiler.is_compiling
-        note = _noting(notes, running, torch.is_grad_enabled, pairs)
+        compiling, tracing, enabled, seen = _state()
+        note = _noting(notes, running, pairs=False)
 
         def noting(self, input, *args, **kwargs):
-            if not tracing() and not compiling():
-                try:  # noqa: SIM105, which would take longer
-                    note(input, count(self, input))
-                except Exception:  # of a tensor that is batched, symbolic, nested, or none
+            if not compiling() and not tracing():
+                try:
+                    gradients = enabled()
+                    rows = count(self, input)
+                    if rows > seen[gradients] or (gradients and running.collecting):
+                        seen[gradients] = max(rows, seen[gradients])
+                        note(input, rows, gradients)
+                except Exception:  # as above
                     pass
             return forward(self, input, *args, **kwargs)
 
-        # with the original's globals, in which torch.jit.script looks up the names of the original's text
-        return FunctionType(noting.__code__, forward.__globals__, forward.__name__, None, noting.__closure__)
+        return _among(forward, noting)
 
     return make
 
 
-def _noting(notes, running, enabled, pairs):
+def _state():
+    """How torch tells whether it compiles, traces, and records gradients; and the most rows so far without and with."""
+    import torch
+
+    return torch.compiler.is_compiling, torch._C._is_tracing, torch.is_grad_enabled, [0, 0]
+
+
+def _among(original, function):
+    """The function with the original's globals, in which torch.jit.script looks up the names of the original's text."""
+    return FunctionType(function.__code__, original.__globals__, original.__name__, None, function.__closure__)
+
+
+def _noting(notes, running, pairs):
     passes = notes.passes
 
-    def note(input, rows):
-        """Called for each layer of each pass: nothing here may take long, unless the pass is the largest so far."""
-        gradients = enabled()
+    def note(input, rows, gradients):
         stage, owner = running.stages[-1] if running.stages else (None, None)
         if gradients and stage == "collect" and notes.gradients_while_collecting is None and _collects_without(owner):
             place, own = places(owner)
@@ -63,7 +94,7 @@ def _noting(notes, running, enabled, pairs):
         repeated = _product(input) if pairs and gradients and input.grad_fn is None else 0
         if input.dim() > 2 and stage not in WHOLE_STAGES and not repeated:
             rows = input.shape[0]  # each of several tokens, agents or pixels
-        if largest is None or rows > largest.rows:
+        if rows and (largest is None or rows > largest.rows):
             place, own = places(owner)
             passes[KINDS[gradients]] = Pass(int(rows), place, own, stage, repeated)
             notes.write()  # this is rare, and a process may be killed at any time

@@ -11,13 +11,24 @@ ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
 
 
 class Running(threading.local):
-    """The stages that run in this thread, the innermost last, each with the object whose method it is."""
+    """The stages that run in this thread, the innermost last, each with the object whose method it is; `collecting` is
+    how many of them collect, in all threads."""
+
+    collecting = 0
 
     def __init__(self):
         self.stages = []
 
     def clear(self) -> None:
         self.stages.clear()
+        Running.collecting = 0
+
+    def begin(self, name: str, owner) -> None:
+        self.stages.append((name, owner))
+        Running.collecting += name == "collect"
+
+    def end(self) -> None:
+        Running.collecting -= self.stages.pop()[0] == "collect"
 
 
 class Stages:
@@ -39,14 +50,14 @@ class Stages:
                     return method(owner, *args, **kwargs)
                 stage = self.notes.stages.setdefault(name, Stage())
                 looked = self._enter(stage) if self._may_look(stage) else None
-                self.running.stages.append((name, owner))
+                self.running.begin(name, owner)
                 start = time.perf_counter()
                 try:
                     return method(owner, *args, **kwargs)
                 finally:
                     stage.seconds += time.perf_counter() - start
                     stage.calls += 1
-                    self.running.stages.pop()
+                    self.running.end()
                     if looked:
                         self._leave(looked)
                     self.notes.write_now_and_then()
