@@ -88,9 +88,9 @@ from stable_baselines3 import DQN
 class Killed(DQN):
     def train(self, *args, **kwargs):
         super().train(*args, **kwargs)
-        if self.num_timesteps > 400:
+        if self.num_timesteps > 4000:
             os.kill(os.getpid(), 9)
-Killed("MlpPolicy", "CartPole-v1", learning_starts=50, device="cpu").learn(1000)
+Killed("MlpPolicy", "CartPole-v1", learning_starts=50, device="cpu").learn(9000)
 """
     (tmp_path / "train.py").write_text(script)
     report, status = run([sys.executable, "train.py"], folder=tmp_path)

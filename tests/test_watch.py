@@ -1,7 +1,6 @@
 """Does a watch see what is wrong with a running training, leave a good one alone, and everything as it was?"""
 
 import gc
-import statistics
 import subprocess
 import sys
 import time
@@ -368,9 +367,15 @@ def test_it_costs_little():
             train()
             return time.process_time() - start
 
-    train()
-    ratios = [seconds(watch(show=False)) / seconds(nullcontext()) for _ in range(5)]
-    assert statistics.median(ratios) < 1.15  # 1.05 is what is aimed at, and what a quiet machine gives
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that spin would be counted as well
+    try:
+        train()
+        pairs = [(seconds(watch(show=False)), seconds(nullcontext())) for _ in range(5)]
+    finally:
+        torch.set_num_threads(threads)
+    watched, alone = map(min, zip(*pairs, strict=True))  # what disturbs a run only makes it longer
+    assert watched / alone < 1.15  # 1.05 is what is aimed at, and what a quiet machine gives
 
 
 PAIRS = torch.cat([torch.randn(4, 1, 3).expand(4, 100, 3), torch.randn(1, 100, 2).expand(4, 100, 2)], dim=2)

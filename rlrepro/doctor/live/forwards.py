@@ -25,8 +25,8 @@ def probe_linear(notes: Notes, running):
                     gradients = enabled()
                     rows = input.numel() // (self.in_features or 1)
                     if rows > seen[gradients] or (gradients and running.collecting):
-                        seen[gradients] = max(rows, seen[gradients])
                         note(input, rows, gradients)
+                        seen[gradients] = max(rows, seen[gradients])
                 except Exception:  # of a tensor that is batched, symbolic, nested, or none
                     pass
             return forward(self, input)
@@ -57,8 +57,8 @@ def _probe(notes, running, count):
                     gradients = enabled()
                     rows = count(self, input)
                     if rows > seen[gradients] or (gradients and running.collecting):
-                        seen[gradients] = max(rows, seen[gradients])
                         note(input, rows, gradients)
+                        seen[gradients] = max(rows, seen[gradients])
                 except Exception:  # as above
                     pass
             return forward(self, input, *args, **kwargs)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 WRITE_SHARE = 0.01  # of the time that may go into writing notes
+LONGEST_PAUSE = 0.5  # seconds between two writings, if there is anything to note
 KEPT_TIMES = 64  # of the samples at about as many stored rows
 
 
@@ -119,7 +120,7 @@ class Notes:
         if self._folder is not None and (start := time.monotonic()) > self._next_write:
             self.write()
             now = time.monotonic()
-            self._next_write = now + (now - start) / WRITE_SHARE
+            self._next_write = now + min((now - start) / WRITE_SHARE, LONGEST_PAUSE)
 
     def write(self) -> None:
         """Into a file of this process, whole or not at all. A training never fails because its notes can't be kept."""

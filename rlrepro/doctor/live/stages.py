@@ -6,7 +6,7 @@ import time
 from rlrepro.doctor.live import memory
 from rlrepro.doctor.live.notes import Notes, Stage
 
-SHARE = 0.005  # of the time that may go into looking at memory
+SHARE = 0.002  # of the time that may go into looking at memory
 ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
 
 
