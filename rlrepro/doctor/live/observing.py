@@ -22,18 +22,12 @@ def observed(folder: Path, *, itself: bool):
     crowd = Crowd(cores=1)
     paths = os.pathsep.join(each or str(Path.cwd()) for each in sys.path)
     environment = {name: value for name, value in os.environ.items() if name != FOLDER} | {"PYTHONPATH": paths}
-    command = [
-        sys.executable,
-        "-m",
-        "rlrepro.doctor.live.observer",
-        str(os.getpid()),
-        "all" if itself else "children",
-        str(folder),
-    ]
+    whom = [str(os.getpid()), "all" if itself else "children", str(folder)]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    looks = subprocess.run(command, env=environment, cwd="/", **quiet).returncode == 0 and _wait_for(
-        folder / "observer"
+    begun = subprocess.run(
+        [sys.executable, "-m", "rlrepro.doctor.live.observer", *whom], env=environment, cwd="/", **quiet
     )
+    looks = begun.returncode == 0 and _wait_for(folder / "observer")
     try:
         yield crowd
     finally:

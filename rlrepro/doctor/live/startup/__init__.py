@@ -2,6 +2,7 @@
 
 import atexit
 import os
+from contextlib import suppress
 from pathlib import Path
 
 FOLDER = "RLREPRO_DOCTOR_NOTES"  # the variable that names where notes are kept
@@ -29,12 +30,14 @@ def begin(folder: Path) -> None:
 
 
 def _let_in(folder: Path) -> None:
-    """Say that this process is watched, and let the observer stop its threads for a moment."""
+    """Say that this process is watched, and let the observer stop its threads for a moment; nothing where the command has
+    ended and left this process behind."""
     from rlrepro.doctor.live import spinning
     from rlrepro.doctor.live.observing import number
 
-    (folder / f"{os.getpid()}.begun").touch()
-    spinning.allow(number(folder))
+    with suppress(OSError):
+        (folder / f"{os.getpid()}.begun").touch()
+        spinning.allow(number(folder))
 
 
 def _write_at_exit(notes) -> None:
