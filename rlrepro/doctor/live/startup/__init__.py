@@ -30,8 +30,8 @@ def begin(folder: Path) -> None:
 
 
 def _let_in(folder: Path) -> None:
-    """Say that this process is watched, and let the observer stop its threads for a moment; nothing where the command has
-    ended and left this process behind."""
+    """Say that this process is watched, and let the observer stop its threads for a moment; nothing where the command
+    has ended and left this process behind."""
     from rlrepro.doctor.live import spinning
     from rlrepro.doctor.live.observing import number
 
