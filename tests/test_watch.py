@@ -24,9 +24,9 @@ from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
 from rlrepro.doctor.live.buffers import Reader, _describe, probe_sample
 from rlrepro.doctor.live.crowd import Crowd
-from rlrepro.doctor.live.diagnosis import diagnose, trend
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
 from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.rules.running import diagnose, trend
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release, ReleaseUnavailable
 

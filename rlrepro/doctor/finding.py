@@ -83,7 +83,6 @@ def all_rules() -> dict[str, Rule]:
 
     import rlrepro.doctor.rules as package
 
-    importlib.import_module("rlrepro.doctor.live.diagnosis")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     return dict(sorted(_rules.items()))

@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.observing import observed
+from rlrepro.doctor.live.observing import FOLDER, observed
 from rlrepro.doctor.live.report import Report
-from rlrepro.doctor.live.startup import FOLDER
 
 STARTUP = Path(__file__).parent / "startup"
 PATIENCE = 10.0  # seconds that an interrupted command has to end

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlrepro.doctor.live.crowd import Crowd
-from rlrepro.doctor.live.startup import FOLDER
 
+FOLDER = "RLREPRO_DOCTOR_NOTES"  # the variable that names where notes are kept, as startup/sitecustomize.py reads it
 PATIENCE = 10.0  # seconds for the observer to begin, and to write its last
 POLL = 0.01
 

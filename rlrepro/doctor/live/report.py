@@ -23,7 +23,7 @@ class Report:
 
     def close(self) -> None:
         """Say what is wrong, now that everything was seen."""
-        from rlrepro.doctor.live.diagnosis import diagnose
+        from rlrepro.doctor.rules.running import diagnose
 
         self.findings = diagnose(self.notes, self.crowd, self.script, self.folder)
 

@@ -5,8 +5,6 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-FOLDER = "RLREPRO_DOCTOR_NOTES"  # the variable that names where notes are kept
-
 
 def begin(folder: Path) -> None:
     """Watch this process, and what it forks, until they end. Notes go into the folder."""
