@@ -115,7 +115,7 @@ def _product(input) -> int:
     stays = (rows[:FEW] == rows[0]).all(dim=0)
     changed = (rows[:, stays] != rows[0, stays]).any(dim=1).nonzero()
     size = int(changed[0]) if len(changed) else 0
-    if size < FEW or len(rows) % size:
+    if size < FEW:
         return 0
     first, second, last = rows[:size], rows[size : 2 * size], rows[-size:]
     own = (first == first[0]).all(dim=0)  # columns of the state
