@@ -105,7 +105,7 @@ def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS
     return batch, buffer, indices
 
 
-def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0) -> dict:
+def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
     """A seeded PPO training on CartPole-v1 with tianshou 1.0.0, `cls` in the place of PPOPolicy: {"weights": all of
     them at its end, as one array; "moved": the furthest that one went; "returns": of each episode}. Gradient steps
     take 64 rows whatever max_batchsize is.
@@ -119,8 +119,8 @@ def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0)
     env.seed(seed)
     space = gym.make("CartPole-v1").action_space
     policy = ppo(
-        DiscreteActor(4, 2),
-        VectorCritic(4),
+        DiscreteActor(4, 2).to(device),
+        VectorCritic(4).to(device),
         action_space=space,
         max_batchsize=max_batchsize,
         cls=cls,
@@ -128,7 +128,7 @@ def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0)
     )
 
     def weights():
-        return torch.cat([each.detach().flatten() for each in policy.parameters()]).numpy()
+        return torch.cat([each.detach().flatten() for each in policy.parameters()]).cpu().numpy()
 
     before = weights()
     collector = Collector(policy, env, ReplayBuffer(STEPS))

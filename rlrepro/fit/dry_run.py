@@ -79,7 +79,7 @@ class DryRun:
         """Take an operator's own memory into account; its result, with parts whose size fake tensors did not know."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args))
-        live = self.count.live_bytes + self._operators.taken(func, args)
+        live = self.count.live_bytes + self._operators.taken(func, args) + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         return result
 

@@ -78,6 +78,7 @@ class OperatorMemory:
     def __init__(self):
         self._lines, self._taking = {}, {}  # by operator: all of it, and what takes memory
         self._taken = {}
+        self.workspaces = 0  # bytes that the card's libraries keep from their first use on
 
     def learn(self, update: Callable[[int, int], None], rehearsal) -> "OperatorMemory":
         """Do `update(rows, rows)` for real, twice, and measure each operator that the rehearsal lets through."""
@@ -93,6 +94,7 @@ class OperatorMemory:
                 self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_one]
         taking = {func: [line for line in lines if line.takes] for func, lines in self._lines.items()}
         self._taking = {func: lines for func, lines in taking.items() if lines}
+        self.workspaces = _workspaces(rehearsal.device)
         return self
 
     @property
@@ -115,6 +117,16 @@ class OperatorMemory:
         """The sizes of its results, one after the other; None where the operator was not measured."""
         found = _matching(self._lines.get(func, ()), sizes_of(args))
         return next((line.results(step) for line, step in found), None)
+
+
+def _workspaces(device: torch.device) -> int:
+    """Bytes of a card that cuBLAS keeps: a workspace for each thread that has used it, and backward passes have their
+    own."""
+    if device.type != "cuda":
+        return 0
+    before = torch.cuda.memory_allocated(device)
+    torch._C._cuda_clearCublasWorkspaces()  # they come back when they are needed
+    return before - torch.cuda.memory_allocated(device)
 
 
 def _matching(lines, sizes):

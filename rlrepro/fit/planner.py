@@ -100,7 +100,7 @@ def plan(
         try:
             operators = OperatorMemory()
             if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
-                rehearsal = Rehearsal(resolve_device("auto"))
+                rehearsal = Rehearsal(resolve_device("auto" if device == "cuda" else device))
                 operators.learn(make(rehearsal).update, rehearsal)
             stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
         except Exception as error:

@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "card": ["VirtualCard"],
+        "history": ["MemoryHistory"],
         "machine": ["Machine", "NoGPUError", "resolve_device", "this_machine"],
         "memory": ["PeakMemory", "peak_memory"],
         "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],

@@ -10,7 +10,8 @@ from rlrepro.lab.units import format_value
 
 
 class VirtualCard:
-    """A card of `gib` GiB, as a context manager: inside it, too much live memory raises torch.OutOfMemoryError.
+    """A card of `gib` GiB, as a context manager: inside it, too much live memory raises torch.OutOfMemoryError. With
+    None nothing is refused, and the card only keeps its account.
 
     On CUDA the process is limited to that share of the real card (`set_per_process_memory_fraction`), and the
     earlier limit is restored on exit. On CPU the storages of live tensors are counted: those that operators create
@@ -24,10 +25,10 @@ class VirtualCard:
     card is entered that is entered already.
     """
 
-    def __init__(self, gib: float = 8.0, *, device: str = "auto"):
-        if not gib > 0:
-            raise ValueError(f"gib must be positive, found {gib!r}")
-        self.limit_bytes = int(gib * 2**30)
+    def __init__(self, gib: float | None = 8.0, *, device: str = "auto"):
+        if gib is not None and not gib > 0:
+            raise ValueError(f"gib must be positive, or None for no limit; found {gib!r}")
+        self.limit_bytes = None if gib is None else int(gib * 2**30)
         self.device = resolve_device(device)
         self._account = _Closed(0, 0)
 
@@ -67,6 +68,7 @@ class _CudaAccount:
 
     def __init__(self, limit_bytes, device):
         total = torch.cuda.get_device_properties(device).total_memory
+        limit_bytes = total if limit_bytes is None else limit_bytes
         if limit_bytes > total:
             raise ValueError(
                 f"a virtual card of {format_value(limit_bytes, 'B')} does not fit on {device}, which has "

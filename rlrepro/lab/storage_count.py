@@ -24,14 +24,18 @@ class StorageCount(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        self._count(func, (args, kwargs))
+        self._count(func, (args, kwargs), made=False)
         if self.limit_bytes is not None:
             self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
         result = func(*args, **kwargs)
         self._count(func, result)
         return result
 
-    def _count(self, func, values):
+    def changed(self, address: int, more: int, made: bool) -> None:
+        """Called when a storage takes so many bytes more or, where negative, less; `made` by the operator at work, or
+        there before it."""
+
+    def _count(self, func, values, made=True):
         for storage in _storages(values, self.device_type):
             address, size = storage._cdata, storage.nbytes()
             if self._leaving_out and address not in self._counted:
@@ -43,6 +47,8 @@ class StorageCount(TorchDispatchMode):
                 reference = weakref.ref(storage, lambda _, address=address: self._forget(address))
             self._counted[address] = size, reference  # an operator may have resized it
             self.live_bytes += size - before
+            if size != before:
+                self.changed(address, size - before, made)
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             if size > before:
                 self._refuse(func, 0, asked=size - before)
@@ -60,7 +66,9 @@ class StorageCount(TorchDispatchMode):
             self._leaving_out = False
 
     def _forget(self, address):
-        self.live_bytes -= self._counted.pop(address)[0]
+        size, _ = self._counted.pop(address)
+        self.live_bytes -= size
+        self.changed(address, -size, made=False)
 
     def _refuse(self, func, more, asked=None):
         if self.limit_bytes is None or self.live_bytes + more <= self.limit_bytes:

@@ -24,6 +24,8 @@ class Settings:
     card_gib: float  # the card of the opening scene
     card_rows: int
     card_network: str
+    history_rows: int  # of the picture of what is live on a card of `history_gib`
+    history_gib: float
     small_card_gib: float  # the card on which the largest rollout is searched
     long_rows: int  # the rollout then tried on the fixed release
     timing_rows: int
@@ -43,6 +45,8 @@ SETTINGS = {
         card_gib=0.75,
         card_rows=4_096,
         card_network="nature",
+        history_rows=1024,
+        history_gib=0.2,
         small_card_gib=0.25,
         long_rows=25_000,
         timing_rows=512,
@@ -60,6 +64,8 @@ SETTINGS = {
         card_gib=8,
         card_rows=10_000,
         card_network="residual",
+        history_rows=8192,
+        history_gib=1.5,
         small_card_gib=1,
         long_rows=110_000,
         timing_rows=4096,
@@ -69,6 +75,7 @@ SETTINGS = {
         twin_rows=(1024, 2048, 4096),
     ),
 }
+ON_CUDA = {"smoke": {"small_card_gib": 1, "history_rows": 8192, "history_gib": 1.5}}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__, submodules=["measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}

@@ -11,7 +11,11 @@ CHAPTER = "02_logp_old_oom"
 LINEAR = (0.95, 1.05)  # exponents that count as growing with the rollout
 FLAT = 0.02  # the exponent up to which memory counts as bounded
 FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
-ROUNDING = 1e-5  # the largest relative difference that float32 arithmetic in another order explains
+ROUNDING = {  # the largest relative difference that arithmetic in another order explains, by its precision
+    "float32": 1e-5,  # 23 bits a number, of which sums of some thousand terms lose a few
+    "tf32": 2**-8,  # 10 bits
+    "bfloat16": 2**-5,  # 7 bits
+}
 
 
 def _exponent(records: Records, release: str) -> tuple[float, dict]:
@@ -64,8 +68,11 @@ def judge_same_results(records: Records) -> Verdict:
     )
     if worst.value == 0 and moved.value == 0:
         return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training")
-    if worst.value > ROUNDING:
-        return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING})")
+    for record in differences:
+        allowed = ROUNDING[record.setting["dtype"]]
+        if record.value > allowed:
+            kind = record.setting["dtype"]
+            return Verdict("refuted", figure, f"apart by more than rounding explains in {kind} ({allowed:.1e})")
     same = records.series("logp_old.training_same_returns", "max_batchsize")
     astray = [str(size) for size, is_same in same.items() if not is_same]
     course = f"; with {', '.join(astray)} a seeded training takes another course" if astray else ""

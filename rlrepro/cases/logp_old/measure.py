@@ -12,7 +12,7 @@ import torch
 
 from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
 from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
-from rlrepro.lab import VirtualCard, peak_memory
+from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
 
 ARTICLE_SNIPPET = """\
 logp_old = []
@@ -65,6 +65,19 @@ def fits(
     return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error, "trace": trace}
 
 
+def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
+    """What is live on such a card while that rollout is preprocessed, until it is done or out of memory: "live",
+    (events,) bytes for each line of tianshou's that made them; "error" as in `fits`."""
+    algorithm, rollout = _workload(rows, max_batchsize, network, device)
+    error, seen = None, MemoryHistory(["tianshou"], device=device)
+    try:
+        with VirtualCard(gib, device=device), seen:  # ends with what was live when the error was raised
+            preprocess(algorithm, *rollout)
+    except torch.OutOfMemoryError as raised:
+        error = str(raised)
+    return {"live": seen.live_by_line(), "error": error}
+
+
 def _library(frame) -> bool:
     return any(f"/{name}/" in frame.filename for name in ("tianshou", "cases")) and frame.name != "fits"
 
@@ -94,10 +107,22 @@ def preprocess_once(rows: int, max_batchsize: int, network: str = "nature", devi
         torch.cuda.synchronize(device)
 
 
-def logp_old(rows: int, max_batchsize: int, dtype: str, device: str = "cpu"):
-    """The log-probabilities that preprocessing computes, as a float64 array (rows,)."""
+def logp_old(rows: int, max_batchsize: int, precision: str, device: str = "cpu"):
+    """The log-probabilities that preprocessing computes, as a float64 array (rows,). `precision` is one of
+    `precisions(device)`."""
+    dtype = "bfloat16" if precision == "bfloat16" else "float32"
     algorithm, rollout = _workload(rows, max_batchsize, "nature", device, actor_dtype=dtype)
-    return preprocess(algorithm, *rollout).logp_old.double().cpu().numpy()
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
+    try:
+        return preprocess(algorithm, *rollout).logp_old.double().cpu().numpy()
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+
+
+def precisions(device: str) -> list[str]:
+    """In which results are compared there; "tf32" is what torch itself takes for convolutions of float32 on a GPU."""
+    return ["float32", *(["tf32"] if device.startswith("cuda") else []), "bfloat16"]
 
 
 def snippet_policy(lines: str = ARTICLE_SNIPPET):
@@ -126,12 +151,12 @@ def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
     return None
 
 
-def train(chunked: bool, updates: int, max_batchsize: int, seed: int = 0) -> dict:
+def train(chunked: bool, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
     """A whole seeded training on CartPole-v1 with tianshou 1.0.0, as it is or with logp_old in chunks; the article's
     lines do it, with the attribute's right name. See `train_cartpole` for what comes back."""
     lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
     cls = snippet_policy(lines) if chunked else None
-    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed)
+    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed, device=device)
 
 
 def chunk_sizes(rows: int, size: int) -> list[int]:

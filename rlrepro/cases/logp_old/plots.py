@@ -1,12 +1,18 @@
 """Figures of the chapter, each from records."""
 
+import numpy as np
+
 from rlrepro import figures
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
+from rlrepro.lab.history import BEFORE
 from rlrepro.lab.records import Records
 from rlrepro.lab.units import format_value
 
 MIB = 2**20
 WHOLE_ROLLOUT = 4  # times the smallest peak, from which a release counts as taking the whole rollout
+LINES_SHOWN = 2  # of a history
+REST = "all other lines"
+SHADES = {BEFORE: "#C9D2D9", REST: "#E4E9ED"}
 ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM}
 
 
@@ -51,6 +57,39 @@ def plot_peak_against_chunk(records: Records):
     record = records.get("logp_old.peak_by_chunk", release=BUGGY)
     figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
     return figure
+
+
+def plot_history(histories: dict[str, dict], records: Records):
+    """What is live from allocation to allocation, one panel a release, in the colour of the line that made it."""
+    figure, panels = figures.new_figure("What is live on the card, by the line that made it", rows=2, height=6.4)
+    record = records.get("logp_old.most_live")
+    limit = record.setting["gib"] * 2**30
+    for axes, (release, found) in zip(panels, histories.items(), strict=True):
+        stack = _largest_lines(found["live"])
+        events = len(next(iter(stack.values())))
+        colors = [SHADES.get(line, figures.BUGGY if "logp_old" in line else "#7C93A5") for line in stack]
+        held = [np.append(live, live[-1:].repeat(events // 25)) / MIB for live in stack.values()]  # the end is seen
+        axes.stackplot(range(len(held[0])), held, colors=colors, labels=stack, lw=0, step="post")
+        axes.axhline(limit / MIB, color="black", lw=1.2, ls="--")
+        axes.set(ylabel=f"tianshou {release}\nlive (MiB)", xlim=(0, len(held[0]) - 1), ylim=(0, 1.15 * limit / MIB))
+        end = "out of memory" if found["error"] else "done"
+        for x, text, side in ((0.005, "the card", "left"), (0.995, end, "right")):
+            axes.text(x, limit / MIB * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
+        axes.grid(visible=False)
+    panels[-1].set_xlabel("allocations and frees, one after the other")
+    setting = record.setting
+    figures.caption(figure, record, f"Nature CNN, {setting['rows']:,} rows, max_batchsize={setting['max_batchsize']}")
+    return figure
+
+
+def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What was there before, the lines that had most, and the sum of all others."""
+    lines = sorted(live, key=lambda line: live[line].max(), reverse=True)
+    shown = [line for line in lines if line != BEFORE][:LINES_SHOWN]
+    rest = sum((live[line] for line in lines if line not in (BEFORE, *shown)), np.zeros_like(live[lines[0]]))
+    before = live.get(BEFORE, np.zeros_like(rest))
+    return {BEFORE: before} | {line: live[line] for line in shown} | {REST: rest}
 
 
 def plot_timeline(records: Records):

@@ -23,6 +23,7 @@ class Settings:
     max_batchsizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     profile_sizes: tuple[int, int]  # (max_batchsize, batch_size) of the picture over time
+    planned_sizes: tuple[tuple[int, int], ...]  # such pairs, at which a plan is held against a run
 
 
 SETTINGS = {
@@ -33,6 +34,7 @@ SETTINGS = {
         max_batchsizes=(8, 32, 64),
         batch_sizes=(8, 32),
         profile_sizes=(16, 16),
+        planned_sizes=((8, 8), (32, 16)),
     ),
     "full": Settings(
         network="residual",
@@ -41,7 +43,18 @@ SETTINGS = {
         max_batchsizes=(64, 4096),
         batch_sizes=(512, 4096),
         profile_sizes=(256, 256),
+        planned_sizes=((64, 64), (256, 256), (4096, 512)),
     ),
+}
+ON_CUDA = {
+    "smoke": {
+        "rows": 2048,
+        "gib": 1.0,
+        "max_batchsizes": (128, 512, 2048),
+        "batch_sizes": (64, 512),
+        "profile_sizes": (64, 64),
+        "planned_sizes": ((64, 64), (512, 256)),
+    }
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(

@@ -46,12 +46,13 @@ def update(
     rows: int,
     max_batchsize: int,
     batch_size: int,
-    gib: float,
+    gib: float | None,
     network: str = "residual",
     device: str = "cpu",
     trace: bool = False,
 ) -> dict:
-    """Collect a rollout with the release's own Collector, and do its own update, on a card of `gib` GiB.
+    """Collect a rollout with the release's own Collector, and do its own update, on a card of `gib` GiB (None: on one
+    that is large enough).
 
     A small update beforehand leaves gradients and the optimizer's state on the card, as in every update but the first.
 
@@ -82,6 +83,22 @@ def update(
             hook.remove()
     found = {"stages": stages.peaks, "failed": failed, "error": error, "forwards": stages.forwards}
     return found | ({"trace": traced.points, "spans": stages.spans} if trace else {})
+
+
+def accounted(planned, device: str) -> dict[str, int]:
+    """The bytes of each stage of a plan that a VirtualCard's account has on that device: on a CPU without what
+    operators take for themselves, on a GPU with it."""
+    return planned.needed if device.startswith("cuda") else planned.stages
+
+
+def plan_over_run(planned, stages: dict[str, int], device: str) -> dict[str, float]:
+    """What a plan says of each of its stages, over the most that was live in a run (`update`'s "stages")."""
+    run = {
+        "collect": stages["collect"],
+        "preprocess": max(stages["returns"], stages["logp_old"]),
+        "learn": stages["learn"],
+    }
+    return {stage: size / run[stage] for stage, size in accounted(planned, device).items()}
 
 
 class _Stages:
@@ -178,7 +195,7 @@ def collecting(envs: int, network: str = "residual", device: str = "cpu", no_gra
     algorithm = ppo(*visual_networks(network, device=device))
     with_gradients = []
     policy_of(algorithm).register_forward_pre_hook(lambda *_: with_gradients.append(torch.is_grad_enabled()))
-    with VirtualCard(64, device=device) as card:
+    with VirtualCard(None, device=device) as card:
         _collect(algorithm, envs, envs, no_grad)
     return {"peak_bytes": card.peak_bytes, "with_gradients": any(with_gradients)}
 
