@@ -145,7 +145,7 @@ def label_line(axes, x, y, text: str, color: str, *, above: bool = True) -> None
 def caption(figure, record: Record, what: str = "") -> None:
     """What was measured on which machine, under the figure."""
     machine = record.machine
-    place = machine.gpu if record.device.startswith("cuda") else f"{machine.cpu}, {machine.cores} cores"
+    place = f"{machine.cpu}, {machine.cores} cores" + (f", {machine.gpu}" if record.device.startswith("cuda") else "")
     text = f"{what}{' · ' if what else ''}{place} · torch {machine.versions['torch']} · profile {record.profile}"
     figure.supxlabel(text, fontsize=8.5, color=NEUTRAL, x=0.01, ha="left")
 

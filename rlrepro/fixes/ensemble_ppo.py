@@ -88,9 +88,10 @@ class EnsemblePPO:
         policies, self._generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
-        self._rows = list(self.networks.flat.unbind())  # the weights of each member
+        # all weights as one parameter; where members may stop on their own, those of each
+        self._parts = [self.networks.flat] if target_kl is None else list(self.networks.flat.unbind())
         self.optimizer = torch.optim.Adam(
-            self._rows, **{**policies[0].optimizer.defaults, "fused": True, "foreach": None}
+            self._parts, **{**policies[0].optimizer.defaults, "fused": True, "foreach": None}
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         self.episodes = [Episodes() for _ in self.seeds]
@@ -192,8 +193,11 @@ class EnsemblePPO:
         gradients = self.networks.gradients(losses)
         norms = gradients.norm(dim=1, keepdim=True)
         gradients *= (self.max_grad_norm / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, a row each
-        for row, gradient, moves in zip(self._rows, gradients, going, strict=True):
-            row.grad = gradient if moves else None
+        if self.target_kl is None:
+            self.networks.flat.grad = gradients
+        else:
+            for row, gradient, moves in zip(self._parts, gradients, going, strict=True):
+                row.grad = gradient if moves else None
         self.optimizer.step()
 
     def _check_weights(self) -> None:
@@ -266,12 +270,23 @@ class EnsemblePPO:
             log_probs = joint(self.networks.distribution(seen).log_prob(done))
             values = self.networks.values(seen)
             last_values = self._values_of(self._observations)
-            for step, member, env, final in cut_short:  # what would have come after the time limit
-                everyone = np.tile(final, (len(self), 1, 1))
-                rewards[step, member, env] += self.gamma * self._values_of(everyone)[member, 0]
+            for (step, member, env, _), value in zip(cut_short, self._after(cut_short), strict=True):
+                rewards[step, member, env] += self.gamma * value  # what would have come after the time limit
         stepwise = np.moveaxis(values.cpu().numpy().reshape(len(self), self.n_envs, -1), 2, 0)  # (T, K, E)
         advantages = advantages_of(rewards, stepwise, starts, last_values, self._starts, self.gamma, self.gae_lambda)
         return Rollout(seen, done, values, log_probs, *map(self._member_first, (advantages, advantages + stepwise)))
+
+    def _after(self, cut_short) -> list[float]:
+        """What each member expects after these steps, at which a time limit ended its episode; all in one pass."""
+        seen = [[] for _ in self.seeds]
+        for _, member, _, final in cut_short:
+            seen[member].append(final)
+        padded = np.zeros((len(self), max(map(len, seen)), *self.observation_space.shape), np.float32)
+        for member, finals in enumerate(seen):
+            for place, final in enumerate(finals):
+                padded[member, place] = final
+        expected = [iter(values) for values in self._values_of(padded)]
+        return [next(expected[member]) for _, member, _, _ in cut_short]
 
     def _values_of(self, observations: np.ndarray) -> np.ndarray:
         return self.networks.values(torch.as_tensor(observations, device=self.device)).cpu().numpy()

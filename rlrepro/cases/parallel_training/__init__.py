@@ -20,6 +20,8 @@ class Settings:
     throughput: tuple[int, int]  # of those whose throughput is compared with the ideal
     many: tuple[int, int]  # of a hundred
     ensemble: tuple[int, int]  # of those that an ensemble replaces
+    members: tuple[int, ...]  # of ensembles whose gradient steps are timed
+    sharing: tuple[int, ...]  # trainings at once on one GPU
     forwards: int  # passes without autograd
     repeats: int  # of what varies most: scripts, throughput, the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
@@ -49,6 +51,8 @@ SETTINGS = {
         throughput=(384, 5),
         many=(64, 6),
         ensemble=(256, 10),
+        members=(1, 8, 64),
+        sharing=(1, 2, 4),
         forwards=60,
         repeats=1,
         methods=("forkserver",),
@@ -63,6 +67,8 @@ SETTINGS = {
         throughput=(2048, 10),
         many=(512, 10),
         ensemble=(2048, 10),
+        members=(1, 4, 16, 64, 256),
+        sharing=(1, 2, 4, 8),
         forwards=500,
         repeats=3,
         methods=("spawn", "forkserver"),
@@ -73,8 +79,10 @@ SETTINGS = {
     ),
 }
 
+ON_CUDA = {profile: {"members": (1, 4, 16, 64, 256, 1024)} for profile in SETTINGS}
+
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["keep", "launch", "plots", "robots", "training", "watch"],
+    submodules=["keep", "launch", "members", "plots", "robots", "training", "watch"],
     submod_attrs={"claims": ["CLAIMS"]},
 )

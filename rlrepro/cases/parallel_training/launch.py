@@ -134,10 +134,13 @@ def typical(runs: list[dict]) -> dict:
 
 
 def summary(found: list[dict]) -> dict:
-    """What each training returned, as its mean, and the seconds from the first beginning to the last end."""
-    names = [name for name in found[0] if name not in ("began", "ended")]
+    """What each training returned, as its mean, and the seconds from the first beginning to the last end. Of a GPU what
+    was held while the most of them ran."""
     span = max(each["ended"] for each in found) - min(each["began"] for each in found)
-    return {name: float(np.mean([each[name] for each in found])) for name in names} | {"span": span}
+    lists = {name: [each[name] for each in found] for name in found[0] if name not in ("began", "ended")}
+    means = {name: float(np.mean(values)) for name, values in lists.items()}
+    held = {"device_bytes": max(lists["device_bytes"])} if "device_bytes" in lists else {}
+    return means | held | {"span": span}
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Figures of the chapter, each from records."""
 
 from rlrepro import figures
+from rlrepro.cases.parallel_training import SMALL_NET
 from rlrepro.cases.parallel_training.claims import ALONE, POOL, cores, pool_slowdown, slowdown
 from rlrepro.lab.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
@@ -22,6 +23,8 @@ WAYS = {  # (way, method, threads): what it is called, and its colour
     ("loky", None, "framework"): ("joblib's loky as it is", figures.UPSTREAM),
     ("ray", None, "framework"): ("Ray as it is", figures.UPSTREAM),
 }
+
+POINTS = {"textcoords": "offset points", "fontsize": 10}
 
 
 def plot_phases(records: Records):
@@ -104,6 +107,27 @@ def plot_ensemble(records: Records):
     axes.set_xlabel("seconds for all members; dark: train(), pale: collecting")
     record = records.get("parallel_training.members_train", way="ensemble")
     figures.caption(figure, record, f"{record.setting['members']} members, Pendulum-v1")
+    return figure
+
+
+def plot_members(records: Records):
+    """Gradient steps of members in a second against the members of an ensemble, over one learner alone."""
+    found = records.all("parallel_training.members_ratio")
+    where = "the same GPU" if found[0].device.startswith("cuda") else "the same core"
+    figure, axes = figures.new_figure(f"Throughput of an ensemble, over one learner of SB3 alone on {where}", width=8.4)
+    sizes, ratios = zip(*((record.setting["members"], record.value) for record in found), strict=True)
+    axes.plot(sizes, ratios, "o-", color=figures.OURS)
+    axes.plot(sizes, sizes, ":", color=figures.NEUTRAL)
+    axes.annotate("in proportion to the members", (sizes[-1], sizes[-1]), ha="right", xytext=(-12, -4), **POINTS)
+    for size, ratio in zip(sizes, ratios, strict=True):
+        place = {"xytext": (0, -18 if ratio < size else 8), "ha": "center"}  # off the dotted line
+        axes.annotate(format_value(ratio, "ratio"), (size, ratio), color=figures.OURS, **place, **POINTS)
+    figures.count_axis(axes.xaxis, sizes)
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))
+    axes.margins(x=0.08, y=0.15)
+    axes.set(xlabel="members", ylabel="gradient steps of members a second")
+    figures.caption(figure, found[0], f"hidden layers of {SMALL_NET}, minibatches of 64 rows, one thread")
     return figure
 
 

@@ -5,6 +5,7 @@ Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "don
 
 import gc
 import time
+from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -25,6 +26,7 @@ ONLINE_ROWS = 1_000  # written before each sample
 ROW_BYTES = 8 + 1 + 4 * (3 + 1 + 1)  # of what `rows` makes
 BYTES_WHILE_SAMPLING = ROW_BYTES + 8 + 3  # a row: 0.6.0 copies the ids, and makes flags of them three times
 SPARE_BYTES = 3 * 2**30  # for four processes with torch
+BYTES_WHILE_COMPARING = 3 * 8 + 4  # a stored row, on a card: two copies of the ids, a third on the way, and flags
 ENOUGH_SECONDS = 0.02  # of calls in one timing
 UNTIMED_WRITES = 3  # before those that are timed
 DRAWN = 200  # samples, so that fetching them does not stay in the caches
@@ -87,6 +89,8 @@ def drop() -> None:
     """Free the buffer that is held: it and its storage name each other."""
     _held.clear()
     gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # another process may want it
 
 
 def check_room(stored: int) -> None:
@@ -99,6 +103,13 @@ def check_room(stored: int) -> None:
             f"fits has {max(0, free // BYTES_WHILE_SAMPLING):,} rows: choose profile smoke, or smaller `stored` and "
             "`online_stored` in the settings"
         )
+
+
+def missing_on_card(stored: int, capacity: int, device: str) -> int:
+    """Bytes that a buffer of so many rows, and sampling from it, need beyond what is free on the card; 0 where they
+    fit. All of the capacity is taken at once there."""
+    free, _ = torch.cuda.mem_get_info(torch.device(device))
+    return max(0, capacity * ROW_BYTES + stored * BYTES_WHILE_COMPARING - free)
 
 
 def prepare() -> None:
@@ -161,7 +172,7 @@ def online(
 
 def _seconds(call, device: str, enough: float = ENOUGH_SECONDS) -> float:
     """Seconds a call, of as many calls as fill `enough` seconds, one at least."""
-    synchronize = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    synchronize = partial(torch.cuda.synchronize, device) if device.startswith("cuda") else lambda: None
     synchronize()
     start, count = time.perf_counter(), 0
     while True:

@@ -1,5 +1,7 @@
 """Figures of the chapter, each from records."""
 
+import itertools
+
 from rlrepro import figures
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
 from rlrepro.cases.slice_sampler.claims import ARTICLE_SECONDS, least, widest
@@ -33,12 +35,13 @@ def _draw(axes, records, name, keys, **setting):
     axes.set(xlabel="rows stored")
 
 
-def plot_sample_against_stored(records: Records):
+def plot_sample_against_stored(records: Records, storage: str = "cpu"):
     """Time of one sample against the rows stored, with nothing written in between."""
-    figure, axes = figures.new_figure("One sample of 256 slices, from a buffer that does not change", width=8.4)
-    setting = widest(records)
+    where = "on the GPU" if storage == "cuda" else "that does not change"
+    figure, axes = figures.new_figure(f"One sample of 256 slices, from a buffer {where}", width=8.4)
+    setting = widest(records, storage=storage)
     capacity = setting["capacity"]
-    _draw(axes, records, "sample", list(LINES), capacity=capacity, storage="cpu")
+    _draw(axes, records, "sample", list(LINES), capacity=capacity, storage=storage)
     axes.set(ylabel="time of one buffer.sample()")
     record = records.get("slice_sampler.sample", **setting)
     figures.caption(figure, record, f"capacity of {capacity:,} rows, by episode id")
@@ -131,27 +134,29 @@ def cost_table(records: Records) -> str:
     lines = ["| | find and fetch, nothing written | find only, after a write |", "|---|---|---|"]
     stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
     for release, sampler in LINES:
+        setting = {"release": release, "sampler": sampler, "stored": stored}
         found = [
-            records.where(f"slice_sampler.{name}", release=release, sampler=sampler, stored=stored)
-            for name in ("sample", "online")
+            records.where("slice_sampler.sample", storage="cpu", **setting),
+            records.where("slice_sampler.online", **setting),
         ]
         cells = [format_value(each[-1].value, "s") if each else "" for each in found]
         lines.append(f"| {LINES[release, sampler][2]} | {' | '.join(cells)} |")
     return f"A sample of 256 slices from {stored:,} rows:\n\n" + "\n".join(lines)
 
 
-def cell_table(records: Records) -> str:
-    """The article's three cells, as it gives them and as they are here, as a Markdown table with a dash where
-    this profile does not measure it."""
+def cell_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str:
+    """The article's three cells, as it gives them and as they are here with these storages, as a Markdown table with a
+    dash where this profile does not measure it."""
     heads = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
     lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
     lines.append(f"| the article | {' | '.join(format_value(seconds, 's') for seconds in ARTICLE_SECONDS.values())} |")
-    for release in (BUGGY, FIXED, NEWEST):
-        for name in ("episode", "episode cached", "done", "done cached"):
-            cells = []
-            for stored, capacity in ARTICLE_SECONDS:
-                setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": name}
-                found = records.where("slice_sampler.sample", storage="cpu", **setting)
-                cells.append(format_value(found[-1].value, "s") if found else "–")
-            lines.append(f"| {release}, {name.replace('episode', 'id')} | {' | '.join(cells)} |")
+    kinds = ("episode", "episode cached", "done", "done cached")
+    for release, name, storage in itertools.product((BUGGY, FIXED, NEWEST), kinds, storages):
+        cells = []
+        for stored, capacity in ARTICLE_SECONDS:
+            setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": name}
+            found = records.where("slice_sampler.sample", storage=storage, **setting)
+            cells.append(format_value(found[-1].value, "s") if found else "–")
+        where = ", on the GPU" if storage == "cuda" else ""
+        lines.append(f"| {release}, {name.replace('episode', 'id')}{where} | {' | '.join(cells)} |")
     return "\n".join(lines)
