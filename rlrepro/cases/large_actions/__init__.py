@@ -29,7 +29,7 @@ class Settings:
     counts: tuple[int, ...]  # of actions
     pairs: int  # of a state and an action, in a batch for Pearl's update
     run: tuple[int, ...]  # actions where one critic's update is run with a whole batch, in both ways
-    both: tuple[int, int]  # (actions, rows) for times of both ways
+    wide: tuple[tuple[int, int], ...]  # (actions, rows) for times of both ways, of the plain one where it fits
     repeats: int
     since_start: tuple[int, ...]  # transitions stored, when an update is measured, with actions `since_actions`
     since_actions: int
@@ -49,7 +49,7 @@ SETTINGS = {
         counts=(100, 300, 1_000),
         pairs=6_000,
         run=(30, 100),
-        both=(3_000, 16),
+        wide=((3_000, 16),),
         repeats=3,
         since_start=(1, 64, 128, 160),
         since_actions=50,
@@ -63,7 +63,7 @@ SETTINGS = {
         counts=(100, 300, 1_000, 3_000, 10_000, 30_000),
         pairs=24_000,
         run=(100, 300, 1_000),
-        both=(3_000, 16),
+        wide=((3_000, 16),),
         repeats=9,
         since_start=(1, 4, 16, 64, 128, 192, 256),
         since_actions=300,
@@ -73,6 +73,11 @@ SETTINGS = {
         methods=("dqn", "sac"),
         updates=1_000,
     ),
+}
+
+ON_CUDA = {
+    "smoke": {"wide": ((3_000, 16), (ARTICLE_ACTIONS, 16))},
+    "full": {"wide": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH), (300_000, BATCH)), "repeats": 5},
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(

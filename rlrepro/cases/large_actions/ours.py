@@ -1,7 +1,10 @@
 """What is run on the cures: the same critic's update, plain and factored, and what is stored."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import psutil
 import torch
 from tensordict import TensorDict
 
@@ -9,6 +12,9 @@ from rlrepro.cases.large_actions import HIDDEN, STATE
 from rlrepro.cases.large_actions.model import network, q_values
 from rlrepro.fixes import FactoredQ, SharedActionBuffer
 from rlrepro.lab.storage_count import StorageCount
+
+PAIRS_AT_ONCE = 2**16  # of a state and an action
+ROOM = 0.9  # of what is free, up to which a plan may go: operators take something on top
 
 
 def stored(count: int, features: int, transitions: int) -> dict[str, float]:
@@ -53,6 +59,67 @@ def factored_update(count: int, features: int, rows: int, device: str, **options
     net = FactoredQ(STATE, features, HIDDEN, **options).to(device)
     states, actions = _inputs(count, features, rows, device)
     return _update(net, lambda: net(states, actions))
+
+
+def plain_values(count: int, features: int, rows: int, device: str) -> Callable[[], torch.Tensor]:
+    """The values of all actions, without gradients, as Pearl finds them."""
+    net = network(STATE + features, 1).to(device)
+    states, actions = _inputs(count, features, rows, device)
+    return torch.no_grad()(lambda: q_values(net, states, actions.expand(rows, -1, -1)))
+
+
+def factored_values(count: int, features: int, rows: int, device: str) -> Callable[[], torch.Tensor]:
+    """The same by a FactoredQ of the same layers."""
+    net = FactoredQ(STATE, features, HIDDEN).to(device)
+    states, actions = _inputs(count, features, rows, device)
+    return torch.no_grad()(lambda: net(states, actions))
+
+
+def matrix_products(count: int, rows: int, device: str, *, backward: bool) -> Callable[[], None]:
+    """Nothing but the matrix products that no way to those values can do without: those of the layers after the first,
+    for each pair, and in an update those of the backward pass, by the layers' inputs and by their weights."""
+    pairs = count * rows
+    at_once = min(pairs, PAIRS_AT_ONCE)
+    layers = [
+        (torch.rand(at_once, before, device=device), torch.rand(at_once, after, device=device), weight)
+        for before, after in itertools.pairwise((*HIDDEN, 1))
+        for weight in [torch.rand(before, after, device=device)]
+    ]
+
+    def multiply():
+        for done in range(0, pairs, at_once):
+            for inputs, gradients, weight in layers:
+                inputs, gradients = (each[: pairs - done] for each in (inputs, gradients))
+                inputs @ weight
+                if backward:
+                    gradients @ weight.T
+                    inputs.T @ gradients
+
+    return multiply
+
+
+def precisions(device: str) -> list[str]:
+    """Of matrix products, as torch.set_float32_matmul_precision has them, that make a difference there."""
+    return ["highest", "high"] if device.startswith("cuda") else ["highest"]
+
+
+@contextmanager
+def precision(name: str) -> Iterator[None]:
+    """Matrix products of float32 in that precision: "high" is TF32 on a GPU."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def free_bytes(device: str) -> int:
+    """That a computation may take on that device now."""
+    if not device.startswith("cuda"):
+        return psutil.virtual_memory().available
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info(torch.device(device))[0]
 
 
 def planned_peak(make: Callable[..., Callable[[], None]], *sizes, **options) -> int:

@@ -1,0 +1,139 @@
+"""What the course promises of a GPU, measured on one. All tests here need a CUDA device."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlrepro.cases import logp_old as logp_old_case
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, ours
+from rlrepro.cases.logp_old import BUGGY, FIXED
+from rlrepro.cases.logp_old import measure as logp_old
+from rlrepro.cases.logp_old.claims import ROUNDING
+from rlrepro.cases.parallel_training import SMALL_NET, members
+from rlrepro.cases.profiles import settings_for
+from rlrepro.cases.slice_sampler import measure as slice_sampler
+from rlrepro.cases.tianshou_ppo import visual_networks
+from rlrepro.cases.two_batch_sizes import NEWEST
+from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
+from rlrepro.cases.two_batch_sizes.measure import RandomFrames
+from rlrepro.fit import plan
+from rlrepro.lab import MemoryHistory, Release, compare, peak_memory
+
+from .conftest import open_releases
+
+pytestmark = pytest.mark.gpu
+GIB = 2**30
+
+
+@pytest.fixture(scope="module")
+def releases():
+    with open_releases(BUGGY, FIXED) as found:
+        yield found
+
+
+@pytest.mark.parametrize("network", ["nature", "residual"])
+@pytest.mark.parametrize("max_batchsize, batch_size", [(64, 64), (512, 256), (256, 1024)])
+def test_a_plan_is_safe_and_near_on_every_stage(network, max_batchsize, batch_size):
+    rows = 2048
+    spaces = RandomFrames.observation_space, RandomFrames.action_space
+    planned = plan(
+        *visual_networks(network),
+        *spaces,
+        rollout=rows,
+        max_batchsize=max_batchsize,
+        batch_size=batch_size,
+        envs=two_batch_sizes.ENVS,
+    )
+    with Release(f"tianshou=={NEWEST}") as newest:
+        run = newest.run(two_batch_sizes.update, rows, max_batchsize, batch_size, None, network, "cuda")
+    ratios = two_batch_sizes.plan_over_run(planned, run["stages"], "cuda")
+    assert all(1 <= ratio <= 1.15 for ratio in ratios.values()), ratios
+
+
+def test_the_fixed_release_needs_a_fiftieth_at_4096_rows(releases):
+    buggy, fixed = (
+        releases[version].run(logp_old.peak, 4096, 64, "nature", "cuda")["peak_bytes"] for version in (BUGGY, FIXED)
+    )
+    assert buggy >= 50 * fixed
+
+
+def test_a_card_that_stops_the_buggy_release_takes_the_fixed_one(releases):
+    dies, fits = (releases[version].run(logp_old.fits, 8192, 1.0, 64, device="cuda") for version in (BUGGY, FIXED))
+    assert not dies["fits"] and "CUDA out of memory" in dies["error"]
+    assert fits["fits"], fits["error"]
+
+
+def test_the_allocators_record_names_the_line_that_fills_the_card(releases):
+    settings = settings_for(logp_old_case, "smoke", "cuda")
+    size = {"rows": settings.history_rows, "gib": settings.history_gib, "max_batchsize": 64, "device": "cuda"}
+    died, done = (releases[version].run(logp_old.history, **size) for version in (BUGGY, FIXED))
+    assert died["error"] and done["error"] is None
+    most = max(died["live"], key=lambda line: died["live"][line][-1])
+    assert "logp_old" in most
+    assert sum(live[-1] for live in died["live"].values()) <= size["gib"] * GIB
+
+
+def test_a_history_is_what_the_allocator_gave_out():
+    before = torch.cuda.memory_allocated()
+    with MemoryHistory(["tests"], device="cuda") as history:
+        kept = torch.empty(8 * 2**20, dtype=torch.uint8, device="cuda")
+        torch.empty(4 * 2**20, dtype=torch.uint8, device="cuda")
+    live = history.live_by_line()
+    line = next(line for line in live if "kept = torch.empty" in line)
+    assert live[line][-1] == kept.nbytes
+    assert sum(each[-1] for each in live.values()) == before + kept.nbytes
+
+
+@pytest.mark.parametrize("precision", logp_old.precisions("cuda"))
+def test_chunks_change_logp_old_by_rounding_only(releases, precision):
+    whole, chunked = (
+        releases[version].run(logp_old.logp_old, 1000, 64, precision, "cuda") for version in (BUGGY, FIXED)
+    )
+    allowed = ROUNDING[precision]
+    assert np.max(np.abs(chunked - whole) / np.abs(whole)) <= allowed
+
+
+def test_our_sampler_draws_from_a_storage_on_the_card():
+    filled = slice_sampler.buffer(50_000, 60_000, "cuda")
+    drawing = slice_sampler.with_sampler(filled, slice_sampler.sampler("ours"))
+    sample = drawing.sample()
+    assert sample.device.type == "cuda"
+    slices = sample["episode"].reshape(-1, slice_sampler.SLICE_LEN)
+    assert (slices == slices[:, :1]).all()
+    slice_sampler.drop()
+
+
+def test_members_share_a_card_at_fifty_times_the_throughput_of_one_alone():
+    seconds = members.step_seconds((1, 256), net=SMALL_NET, device="cuda")
+    together = np.median(seconds[256])
+    for alone in (members.ALONE, 1):
+        assert 256 * np.median(seconds[alone]) / together >= 50
+
+
+def test_the_articles_update_takes_less_than_two_gib():
+    update = ours.factored_update(ARTICLE_ACTIONS, FEATURES, BATCH, "cuda")
+    assert peak_memory(update, device="cuda").peak_bytes < 2 * GIB
+
+
+@pytest.mark.parametrize("what", ["update", "evaluation"])
+def test_factored_values_are_five_times_as_fast(what):
+    size = ARTICLE_ACTIONS, FEATURES, BATCH, "cuda"
+    plain, factored = {
+        "update": (ours.plain_update, ours.factored_update),
+        "evaluation": (ours.plain_values, ours.factored_values),
+    }[what]
+    if what == "update" and ours.planned_peak(plain, *size[:3]) > ours.ROOM * ours.free_bytes("cuda"):
+        pytest.skip("the plain update does not fit on this card")
+    assert compare(plain(*size), factored(*size), device="cuda").ratio >= 5
+
+
+def test_values_on_the_card_are_those_of_the_cpu():
+    torch.manual_seed(0)
+    found = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        net = ours.FactoredQ(ours.STATE, FEATURES, ours.HIDDEN)
+        states, actions = torch.rand(8, ours.STATE), torch.rand(500, FEATURES)
+        with torch.no_grad():
+            found.append(net.to(device)(states.to(device), actions.to(device)).cpu())
+    assert torch.allclose(*found, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,86 @@
+"""Which line holds the memory: on a CPU for real, and from records as CUDA's allocator keeps them."""
+
+import numpy as np
+import pytest
+import torch
+
+from rlrepro.lab import MemoryHistory, VirtualCard
+from rlrepro.lab.history import BEFORE, ELSEWHERE, events_of
+
+MIB = 2**20
+
+
+def block(mib):
+    return torch.empty(mib * MIB, dtype=torch.uint8)
+
+
+def ends(history) -> dict[str, int]:
+    return {line.partition("  ")[2]: int(live[-1]) // MIB for line, live in history.live_by_line().items()}
+
+
+def test_a_block_belongs_to_its_line_until_it_is_freed():
+    with MemoryHistory(["tests"], device="cpu") as history:
+        kept = block(8)
+        dropped = block(4)
+        del dropped
+    assert ends(history) == {"kept = block(8)": 8, "dropped = block(4)": 0}
+    live = history.live_by_line()
+    assert max(sum(live.values())) == 12 * MIB and kept.nbytes == 8 * MIB
+
+
+def test_what_was_there_before_and_what_no_line_asked_for_made_have_names_of_their_own():
+    weights = block(2)
+    with MemoryHistory(["tests"], device="cpu") as history:
+        doubled = weights + weights
+    assert history.live_by_line()[BEFORE][-1] == 2 * MIB
+    with MemoryHistory(["no such folder"], device="cpu") as history:
+        doubled = weights + doubled
+    assert history.live_by_line()[ELSEWHERE][-1] == 2 * MIB
+
+
+def test_it_ends_where_the_card_is_full():
+    history, held = MemoryHistory(["tests"], device="cpu"), []
+    with pytest.raises(torch.OutOfMemoryError), VirtualCard(10 / 1024, device="cpu"), history:
+        while True:
+            held.append(block(4))
+    assert ends(history) == {"held.append(block(4))": 8}
+    held.clear()
+    assert ends(history) == {"held.append(block(4))": 8}  # what is freed later is not of this history
+
+
+def test_it_agrees_with_the_cards_account():
+    layers = torch.nn.Sequential(torch.nn.Linear(100, 200), torch.nn.ReLU(), torch.nn.Linear(200, 3))
+    with VirtualCard(None, device="cpu") as card, MemoryHistory(["tests"], device="cpu") as history:
+        layers(torch.ones(50, 100)).sum().backward()
+    total = sum(history.live_by_line().values())
+    assert total.max() == card.peak_bytes and total[-1] == card.live_bytes
+
+
+def frames(*places):
+    return [{"filename": filename, "line": line, "name": "f"} for filename, line in places]
+
+
+def test_the_allocators_record_is_read():
+    inner, outer = ("/x/torch/nn/linear.py", 9), ("/x/tianshou/a2c.py", 2)
+    trace = [
+        {"action": "segment_alloc", "addr": 1, "size": 100, "frames": frames(outer)},
+        {"action": "alloc", "addr": 1, "size": 64, "frames": frames(inner, outer, ("/x/tianshou/ppo.py", 7))},
+        {"action": "alloc", "addr": 2, "size": 32, "frames": []},
+        {"action": "free_requested", "addr": 1, "size": 64, "frames": []},
+        {"action": "free_completed", "addr": 1, "size": 64, "frames": []},
+        {"action": "free_completed", "addr": 9, "size": 8, "frames": []},
+        {"action": "oom", "size": 4096, "frames": frames(outer)},
+    ]
+    events = list(events_of(trace, frozenset({"tianshou"})))
+    assert events == [("ppo.py:7  ", 64), (ELSEWHERE, 32), ("ppo.py:7  ", -64), (BEFORE, -8)]
+
+
+def test_a_folder_is_meant_not_a_part_of_its_name():
+    trace = [{"action": "alloc", "addr": 1, "size": 1, "frames": frames(("/tianshou-1.0.0/x.py", 1))}]
+    assert list(events_of(trace, frozenset({"tianshou"}))) == [(ELSEWHERE, 1)]
+
+
+def test_nothing_happened():
+    with MemoryHistory(["tests"], device="cpu") as history:
+        np.zeros(10)
+    assert history.events == [] and history.live_by_line() == {}
