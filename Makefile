@@ -20,7 +20,7 @@ help:  ## show this list
 # Made again only when it is missing or what it holds has changed; the stamp comes last, so an interrupted
 # installation is not taken for a finished one.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"rlrepro needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"rlrepro needs Python 3.11 or 3.12, and $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .

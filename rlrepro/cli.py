@@ -1,4 +1,4 @@
-"""The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch."""
+"""The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch | carry."""
 
 import json
 import sys
@@ -6,12 +6,15 @@ from pathlib import Path
 
 import click
 
+from rlrepro import __version__
+
 PROFILES = ("smoke", "full")
+PYTHONS = ("3.11", "3.12")  # that rlrepro runs on
 LATEST = Path("runs/latest")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="rlrepro")
+@click.version_option(__version__)
 def main():
     """Documented problems of reinforcement-learning libraries: reproduced, explained, cured."""
 
@@ -84,7 +87,8 @@ def book(run, out):
 
 @main.command()
 @click.argument("releases", nargs=-1)
-def fetch(releases):
+@click.option("--python", type=click.Choice(PYTHONS), help="For this Python on Linux of x86-64, not the one here.")
+def fetch(releases, python):
     """Install RELEASES (name==version; all that the notebooks use by default), to be there without a network."""
     from rlrepro.lab import ReleaseUnavailable
     from rlrepro.lab.overlays import install, known_releases, parse_release
@@ -92,11 +96,35 @@ def fetch(releases):
     for release in releases or known_releases():
         try:
             parse_release(release)
-            click.echo(f"{release}: {install(release)}")
+            click.echo(f"{release}: {install(release, python)}")
         except ValueError as error:
             raise click.UsageError(str(error)) from None
         except ReleaseUnavailable as error:
             raise click.ClickException(str(error)) from None
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--python", type=click.Choice(PYTHONS), required=True, help="The Python there, on Linux of x86-64.")
+@click.option(
+    "--there",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What is installed there: what `python3 -m pip list --format=freeze` prints. torch alone by default.",
+)
+def carry(folder, python, there):
+    """Fill FOLDER with what a machine without a network needs, besides torch and a checkout, to run the notebooks."""
+    from rlrepro import carry as packing
+    from rlrepro.lab import ReleaseUnavailable, format_value
+
+    try:
+        packing.carry(folder, python, packing.read_packages(there) if there else {})
+    except (packing.CannotCarry, ReleaseUnavailable, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    for part in ("wheels", "cache"):
+        size = sum(path.stat().st_size for path in (folder / part).rglob("*") if path.is_file())
+        click.echo(f"{folder / part}: {format_value(size, 'B')}")
+    click.echo("\nCopy that folder into the checkout over there, and run in the checkout:\n")
+    click.echo("\n".join(packing.commands(folder.resolve().name)))
 
 
 @main.command()

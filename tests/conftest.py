@@ -30,6 +30,30 @@ def run_cli(tmp_path):
 
 
 @pytest.fixture(scope="session")
+def uninstalled(tmp_path_factory):
+    """Call a Python that rlrepro is not installed for, in the checkout: all else that is installed here lies in a
+    folder, and PYTHONPATH names both, from here."""
+    import os
+    import subprocess
+    import sys
+    import sysconfig
+
+    folder = tmp_path_factory.mktemp("uninstalled")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    (folder / "site").mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if "rlrepro" not in path.name:
+            (folder / "site" / path.name).symlink_to(path)
+    environment = os.environ | {"PYTHONPATH": f"{os.path.relpath(folder / 'site', ROOT)}:."}
+
+    def call(*arguments):
+        command = [folder / "venv" / "bin" / "python", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+
+    return call
+
+
+@pytest.fixture(scope="session")
 def run(tmp_path_factory):
     """The folder of a smoke run of all notebooks on the CPU; RLREPRO_RUN names one that is there already."""
     import os

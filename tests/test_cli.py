@@ -8,7 +8,8 @@ import nbformat
 import pytest
 from filelock import FileLock
 
-from rlrepro.lab import read_records
+import rlrepro
+from rlrepro.lab import read_records, this_machine
 
 PARAMETERS = """\
 profile = "smoke"  # how much
@@ -77,6 +78,16 @@ def test_runs_a_notebook_and_moves_it_into_place(reproduce, tmp_path):
     assert "01_good" in done.stderr and "cell/s" in done.stderr  # the progress
 
 
+def test_needs_no_installation(uninstalled, notebooks, tmp_path):
+    """A kernel runs in the notebooks' folder, and finds what a path from here names."""
+    assert "PackageNotFoundError" in uninstalled("-c", "import importlib.metadata as m; m.version('rlrepro')").stderr
+    assert uninstalled("-m", "rlrepro", "--version").stdout.split()[-1] == rlrepro.__version__
+    assert "carry" in uninstalled("-m", "rlrepro", "--help").stdout
+    done = uninstalled("-m", "rlrepro", "reproduce", "01", "--notebooks", notebooks, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert read_records(tmp_path / "out").get("case.rows").machine.versions == this_machine().versions
+
+
 def test_ends_with_the_verdicts_of_the_chapters_that_ran(reproduce, tmp_path):
     assert "LO1" in reproduce("02").stdout
     assert "LO1" not in reproduce("01").stdout  # though records of chapter 2 are there
@@ -123,6 +134,9 @@ def test_fetch_installs_and_refuses(run_cli):
     assert run_cli("fetch", "tianshou").returncode == 2
     done = run_cli("fetch", "tianshou==99.0")
     assert done.returncode == 1 and "no version 99.0" in done.stderr
+    done = run_cli("fetch", "--python", "3.12", "torchrl==0.5.99")
+    assert done.returncode == 1 and "no version 0.5.99 for Python 3.12" in done.stderr
+    assert run_cli("fetch", "--python", "3.1").returncode == 2
 
 
 def test_verdicts_without_a_run_say_how_to_make_one(run_cli):

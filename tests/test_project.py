@@ -9,6 +9,11 @@ import tomllib
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import rlrepro
+from rlrepro import project
+from rlrepro.cli import PYTHONS
 
 from .conftest import ROOT
 
@@ -63,7 +68,7 @@ def imports(path):
     "room, forbidden",
     [
         ("fixes/*.py", r"rlrepro|\.\."),
-        ("lab/*.py", r"rlrepro(?!\.lab)|\.\.|tianshou|torchrl|stable_baselines3"),
+        ("lab/*.py", r"rlrepro(?!\.lab|\.project)|\.\.|tianshou|torchrl|stable_baselines3"),
         ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
         ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
@@ -102,3 +107,19 @@ def test_the_readmes_commands_are_in_the_makefile():
     commands = set(re.findall(r"^make ([a-z]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"reproduce", "test"} <= commands <= targets
+
+
+def test_the_version_is_the_same_everywhere():
+    assert rlrepro.__version__ == PROJECT["project"]["version"]
+
+
+def test_the_pythons_that_can_be_named_are_those_that_it_runs_on():
+    supported = SpecifierSet(PROJECT["project"]["requires-python"])
+    assert list(PYTHONS) == [f"3.{minor}" for minor in range(30) if supported.contains(f"3.{minor}")]
+
+
+def test_a_checkout_that_is_not_installed_says_the_same_of_itself(uninstalled):
+    say = "from rlrepro.project import *; print(repr((address(), requirements())))"
+    address, requirements = ast.literal_eval(uninstalled("-c", say).stdout)
+    assert address == project.address() == PROJECT["project"]["urls"]["Repository"]
+    assert {*map(Requirement, requirements)} == {*map(Requirement, project.requirements())}

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 
@@ -267,6 +268,26 @@ def test_two_at_once_install_one(empty_cache):
     processes = [subprocess.Popen(INSTALL, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     folders = {process.communicate()[0].strip() for process in processes}
     assert folders == {str(overlay_folder("tianshou==1.0.0"))} and not any(p.returncode for p in processes)
+
+
+def test_another_python_gets_its_own_overlay(empty_cache, tmp_path):
+    other = "3.11" if sys.version_info[:2] == (3, 12) else "3.12"
+    tag = f"cp{other.replace('.', '')}"
+    folder = install("torchrl==0.7.0", other)  # compiled, with tensordict beside it
+    assert folder == empty_cache / "overlays" / f"{tag.replace('cp', 'cpython-')}-linux-x86_64" / "torchrl-0.7.0"
+    assert [f"Tag: {tag}-{tag}-" in path.read_text() for path in folder.glob("*.dist-info/WHEEL")] == [True, True]
+    assert install("tianshou==1.0.0", other, tmp_path / "there").is_relative_to(tmp_path / "there")
+
+
+def test_the_folder_named_for_a_python_is_the_one_where_it_looks(empty_cache):
+    if sysconfig.get_platform() == "linux-x86_64":
+        here = "{}.{}".format(*sys.version_info)
+        assert overlay_folder("tianshou==1.0.0", here) == overlay_folder("tianshou==1.0.0")
+
+
+def test_no_network_for_another_python_says_what_to_do(empty_cache, no_network):
+    with pytest.raises(ReleaseUnavailable, match=r"fetch 'torchrl==0\.7\.0' --python 3\.12"):
+        install("torchrl==0.7.0", "3.12")
 
 
 @pytest.mark.parametrize(

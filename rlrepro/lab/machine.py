@@ -11,6 +11,8 @@ import psutil
 from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict
 
+from rlrepro.project import requirements
+
 
 class NoGPUError(RuntimeError):
     """A CUDA device was asked for where torch sees none."""
@@ -72,7 +74,7 @@ def _driver() -> str | None:
 def _versions() -> dict[str, str]:
     """The installed versions of what rlrepro is built on."""
     found = {}
-    for text in metadata.requires("rlrepro") or []:
+    for text in requirements():
         name = Requirement(text).name
         try:
             found[name] = metadata.version(name)

@@ -7,9 +7,7 @@ neither an interrupted nor a concurrent installation leaves half of one.
 """
 
 import os
-import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -21,6 +19,8 @@ from filelock import FileLock
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from platformdirs import user_cache_path
+
+from rlrepro.lab.pip import last_error, offered, pip
 
 PINS = Path(__file__).with_name("overlays.toml")
 PARTIAL = ".partial-"
@@ -35,10 +35,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro")).expanduser()
 
 
-def overlay_folder(requirement: str) -> Path:
-    """Where the overlay of "name==version" lies, or would lie, for this Python."""
-    python = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
-    return cache_folder() / "overlays" / python / requirement.replace("==", "-")
+def overlay_folder(requirement: str, python: str | None = None, cache: Path | None = None) -> Path:
+    """Where the overlay of "name==version" lies, or would lie, for this Python; or for another, such as "3.12", on
+    Linux of x86-64. It is in `cache`, by default in `cache_folder()`."""
+    if python:
+        system = f"cpython-{python.replace('.', '')}-linux-x86_64"
+    else:
+        system = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    return (cache or cache_folder()) / "overlays" / system / requirement.replace("==", "-")
 
 
 def parse_release(requirement: str) -> tuple[str, str]:
@@ -62,25 +66,25 @@ def is_installed(name: str, version: str) -> bool:
         return False
 
 
-def install(requirement: str) -> Path:
-    """The folder of the overlay, installed if it is not there yet.
+def install(requirement: str, python: str | None = None, cache: Path | None = None) -> Path:
+    """The folder of the overlay, installed if it is not there yet; `python` and `cache` as in `overlay_folder`.
 
     Raises ReleaseUnavailable, with what to do, where there is no such release or no way to fetch it.
     """
     requirement = "==".join(parse_release(requirement))
-    folder = overlay_folder(requirement)
+    folder = overlay_folder(requirement, python, cache)
     if folder.is_dir():
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        return _install(requirement, folder)
+        return _install(requirement, folder, python)
     except OSError as error:
         raise ReleaseUnavailable(
             f"{requirement} can't be installed in {folder}: {error}. Name another folder in RLREPRO_CACHE"
         ) from error
 
 
-def _install(requirement: str, folder: Path) -> Path:
+def _install(requirement: str, folder: Path, python: str | None) -> Path:
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         if folder.is_dir():  # another process was faster
             return folder
@@ -88,7 +92,7 @@ def _install(requirement: str, folder: Path) -> Path:
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
         try:
-            _pip_install(requirement, partial, folder)
+            _pip_install(requirement, partial, folder, python)
             partial.chmod(0o755)
             partial.rename(folder)
         finally:
@@ -102,32 +106,24 @@ def known_releases() -> dict[str, list[str]]:
         return {release: pins["requirements"] for release, pins in tomllib.load(file).items()}
 
 
-def _pip_install(requirement: str, target: Path, folder: Path) -> None:
+def _pip_install(requirement: str, target: Path, folder: Path, python: str | None) -> None:
     lines = target / "requirements.txt"
     lines.write_text("\n".join(known_releases().get(requirement, [requirement])))
-    options = [
-        "--quiet",
-        "--disable-pip-version-check",
-        "--retries=1",
-        "--timeout=30",
-        "--no-deps",
-        "--no-compile",
-    ]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), "-r", str(lines)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = pip("install", "--no-compile", "--target", str(target), "-r", str(lines), python=python)
     if done.returncode == 0:
         return
     name, version = parse_release(requirement)
-    offered = re.search(r"\(from versions: (.*?)\)", done.stderr, re.DOTALL)
-    versions = offered[1].split(", ") if offered and offered[1] != "none" else []
+    which, option = (f"Python {python}", f" --python {python}") if python else ("this Python", "")
+    versions = offered(done.stderr)
     if "do not match the hashes" in done.stderr.lower():
         reason = "what the package index sent has another hash than rlrepro's pin; do not use it."
     elif versions:
-        reason = f"there is no version {version}; the newest are {', '.join(versions[-8:])}."
+        reason = f"there is no version {version} for {which}; the newest are {', '.join(versions[-8:])}."
     else:
         reason = (
-            f"the package index could not be reached, or has no {name} for this Python.\n"
-            f"When online, run: python -m rlrepro fetch '{requirement}'"
+            f"the package index could not be reached, or has no {name} for {which}.\n"
+            f"When online, run: python -m rlrepro fetch '{requirement}'{option}"
         )
-    last = [line for line in done.stderr.splitlines() if line.startswith("ERROR")][-1:] or [done.stderr.strip()]
-    raise ReleaseUnavailable(f"{requirement} is not in {folder} and can't be installed: {reason}\npip said: {last[0]}")
+    raise ReleaseUnavailable(
+        f"{requirement} is not in {folder} and can't be installed: {reason}\npip said: {last_error(done.stderr)}"
+    )
