@@ -214,3 +214,16 @@ def test_the_default_precision_is_part_of_a_call():
             assert torch.zeros(2_000_000).dtype is torch.float32
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_a_card_without_a_limit_only_counts():
+    with VirtualCard(None, device="cpu") as tested:
+        kept = block(64)
+    assert tested.peak_bytes == kept.nbytes and tested.limit_bytes is None
+
+
+@pytest.mark.gpu
+def test_a_card_without_a_limit_is_the_real_one():
+    with VirtualCard(None, device="cuda") as tested:
+        kept = torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    assert tested.peak_bytes >= kept.nbytes

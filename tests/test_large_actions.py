@@ -1,9 +1,12 @@
 """The case of large action spaces: the model of Pearl against Pearl, the account against both, and the cures."""
 
+import itertools
 import os
 
+import psutil
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from rlrepro.cases.large_actions import (
     ACTIONS,
@@ -12,6 +15,8 @@ from rlrepro.cases.large_actions import (
     CAPACITY,
     COPIES,
     FEATURES,
+    HIDDEN,
+    STATE,
     Theirs,
     account,
     model,
@@ -200,3 +205,38 @@ def test_a_folder_that_is_not_pearl_or_another_version_is_told(tmp_path):
     (tmp_path / "pearl" / "replay_buffers" / "tensor_based_replay_buffer.py").write_text("another")
     with pytest.raises(ReleaseUnavailable, match=r"is of another version.*git clone"):
         Theirs(tmp_path)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_the_floor_multiplies_each_pair_by_the_later_layers_and_no_more(backward, monkeypatch):
+    monkeypatch.setattr(ours, "PAIRS_AT_ONCE", 512)  # the last chunk is a shorter one
+    with FlopCounterMode(display=False) as counter:
+        ours.matrix_products(100, 7, "cpu", backward=backward)()
+    once = sum(2 * before * after for before, after in itertools.pairwise((*HIDDEN, 1)))
+    assert counter.get_total_flops() == 700 * once * (3 if backward else 1)
+
+
+def test_the_first_layer_is_what_factored_values_save():
+    flops = []
+    for values in (ours.plain_values, ours.factored_values):
+        evaluate = values(200, FEATURES, 4, "cpu")
+        with FlopCounterMode(display=False) as counter:
+            assert evaluate().shape == (4, 200)
+        assert not evaluate().requires_grad
+        flops.append(counter.get_total_flops())
+    saved = 2 * HIDDEN[0] * STATE * (4 * 200 - 4)  # the states' product, once a state in place of once a pair
+    actions = 2 * HIDDEN[0] * FEATURES * (4 * 200 - 200)  # the actions' product, once an action
+    assert flops[0] - flops[1] == saved + actions
+
+
+def test_a_precision_holds_for_its_context_only():
+    before = torch.get_float32_matmul_precision()
+    with pytest.raises(KeyError), ours.precision("high"):
+        assert torch.get_float32_matmul_precision() == "high"
+        raise KeyError
+    assert torch.get_float32_matmul_precision() == before
+    assert ours.precisions("cpu") == ["highest"] and ours.precisions("cuda:1") == ["highest", "high"]
+
+
+def test_what_is_free_is_what_the_system_says():
+    assert ours.free_bytes("cpu") == pytest.approx(psutil.virtual_memory().available, rel=0.2)

@@ -181,3 +181,17 @@ def test_a_twin_that_is_released_is_not_bounded(releases):
             releases[NEWEST].run(measure_twin, twin, False, rows, 64)["preprocess_peak_bytes"] for rows in (512, 2048)
         )
         assert large > 3.5 * small
+
+
+def test_the_line_that_fills_the_card_is_named(releases):
+    died, done = (releases[version].run(measure.history, 1024, 0.2, 64) for version in (BUGGY, FIXED))
+    assert "allowed" in died["error"] and done["error"] is None
+    at_the_end = {line: live[-1] for line, live in died["live"].items()}
+    line = max(at_the_end, key=at_the_end.get)
+    assert line.startswith("ppo.py:") and "logp_old" in line
+    assert at_the_end[line] > 0.5 * 0.2 * 2**30 > 3 * max(sum(done["live"].values()))
+
+
+def test_precisions_are_compared_that_a_device_has():
+    assert measure.precisions("cpu") == ["float32", "bfloat16"]
+    assert measure.precisions("cuda:0") == ["float32", "tf32", "bfloat16"]

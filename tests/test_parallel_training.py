@@ -2,9 +2,10 @@
 
 import gymnasium as gym
 import mujoco
+import numpy as np
 import pytest
 
-from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, robots, training
+from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, members, robots, training
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
 
@@ -87,3 +88,18 @@ def test_few_cores_and_many_are_tried_with_sensible_numbers():
     assert SETTINGS["smoke"].processes(2) == [1, 2, 4, 8]
     assert SETTINGS["smoke"].processes(16) == [1, 16, 32]
     assert SETTINGS["full"].processes(8) == [1, 8, 16, 32]
+
+
+def test_members_together_do_more_than_one_alone():
+    with Release(f"stable-baselines3=={SB3}", environment={"OMP_NUM_THREADS": "1"}) as fresh:
+        seconds = fresh.run(members.step_seconds, (1, 16), net=64, rounds=3)
+    assert {size: len(taken) for size, taken in seconds.items()} == {members.ALONE: 3, 1: 3, 16: 3}
+    alone, _, together = (float(np.median(taken)) for taken in seconds.values())
+    assert 16 * alone / together > 3
+
+
+def test_of_a_gpu_the_most_that_was_held_counts():
+    ran = [{"began": 0.0, "ended": 2.0, "step": 1.0, "device_bytes": 5}, {"began": 1.0, "ended": 4.0, "step": 3.0}]
+    found = launch.summary([ran[0], ran[1] | {"device_bytes": 2}])
+    assert found == {"step": 2.0, "device_bytes": 5, "span": 4.0}
+    assert launch.summary([each | {"device_bytes": 0} for each in ran])["device_bytes"] == 0

@@ -141,3 +141,13 @@ def test_the_edges(releases, version, case, expected):
     before, within, error = expected
     assert (found["before"], found["in"]) == (before, within)
     assert found["error"].startswith(error) if error else found["error"] is None
+
+
+def test_a_plan_is_what_a_run_takes(update):
+    """To the byte, since both count tensors; and no longer so with another batch size."""
+    space = measure.RandomFrames.observation_space, measure.RandomFrames.action_space
+    sizes = {"max_batchsize": 16, "batch_size": 32, "envs": measure.ENVS, "device": "cpu"}
+    planned, found = plan(*visual_networks("nature"), *space, rollout=ROWS, **sizes), update(NEWEST, 16, 32, None)
+    assert measure.plan_over_run(planned, found["stages"], "cpu") == {"collect": 1, "preprocess": 1, "learn": 1}
+    assert measure.plan_over_run(planned.at(batch_size=16), found["stages"], "cpu")["learn"] < 1
+    assert measure.plan_over_run(planned, found["stages"], "cuda")["learn"] > 1.02  # a margin comes on top

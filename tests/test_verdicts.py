@@ -259,3 +259,13 @@ def test_verdicts_are_printed_for_people_and_programs(run_cli):
     assert table.returncode == 0 and "LO8" in table.stdout
     rows = json.loads(run_cli("verdicts", REFERENCE, "--json").stdout)
     assert {"id", "verdict", "figure", "machine"} <= set(rows[0]) and len(rows) >= len(all_claims())
+
+
+@pytest.mark.parametrize("dtype, rounding", [("float32", 1e-6), ("tf32", 1e-3), ("bfloat16", 1e-2)])
+def test_rounding_is_what_the_precision_explains(records, dtype, rounding):
+    """A difference that bfloat16 explains is none of float32's."""
+    (first, *_) = records.where("logp_old.difference")
+    others = [record for record in records if record.name != "logp_old.difference"]
+    for factor, outcome in ((1, "partly"), (20, "refuted")):
+        changes = {"value": rounding * factor, "setting": {**first.setting, "dtype": dtype}}
+        assert judge("LO4", Records([*others, first.model_copy(update=changes)])) == outcome
