@@ -24,7 +24,8 @@ from rlrepro.cases.tianshou_vectors import (
     mlp,
     vector_rollout,
 )
-from rlrepro.fit import CannotPlan, plan
+from rlrepro.fit import CannotPlan, operators, plan, planner
+from rlrepro.fit.result import RESERVE
 from rlrepro.lab import VirtualCard, peak_memory
 
 MIB = 2**20
@@ -392,6 +393,23 @@ def test_on_a_card_the_optimizer_works_on_all_parameters_at_once():
         for device in ("cuda", "cpu")
     )
     assert on_card - on_cpu > 7 * 512 * 512 * 4  # a square root for each layer, where it was one for all in turn
+
+
+def test_what_a_cards_libraries_keep_is_in_every_margin(monkeypatch):
+    without = make_plan("mlp", rollout=64)
+    monkeypatch.setattr(operators, "_workspaces", lambda device: 32 * MIB)
+    kept = make_plan("mlp", rollout=64)
+    assert kept.stages == without.stages
+    for stage, needed in kept.needed.items():
+        assert needed - without.needed[stage] == pytest.approx(32 * MIB * (1 + RESERVE), abs=2), stage
+
+
+def test_operators_are_measured_on_the_device_that_is_planned_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    for device in ("cpu", "cuda"):
+        make_plan("mlp", rollout=64, device=device)
+    assert asked == ["cpu", "auto"]  # without a GPU, a plan for a card has what this machine can tell
 
 
 @pytest.mark.gpu
