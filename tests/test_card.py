@@ -5,6 +5,7 @@ from torch import nn
 
 from rlrepro.cases.networks import NETWORKS
 from rlrepro.lab import NoGPUError, VirtualCard, peak_memory
+from rlrepro.lab.card import as_out_of_memory
 
 MIB = 2**20
 
@@ -227,3 +228,25 @@ def test_a_card_without_a_limit_is_the_real_one():
     with VirtualCard(None, device="cuda") as tested:
         kept = torch.empty(2**31, dtype=torch.uint8, device="cuda")
     assert tested.peak_bytes >= kept.nbytes
+
+
+def test_a_convolution_without_room_is_out_of_memory_too():
+    """cuDNN tries one way after another, and then says something else."""
+    with pytest.raises(torch.OutOfMemoryError, match="unable to find an engine"), as_out_of_memory():
+        raise RuntimeError("GET was unable to find an engine to execute this computation")
+    for other in (RuntimeError("a shape"), torch.OutOfMemoryError("full")):
+        with pytest.raises(RuntimeError) as raised, as_out_of_memory():
+            raise other
+        assert raised.value is other
+
+
+@pytest.mark.gpu
+def test_what_earlier_work_left_takes_no_room():
+    kept = []
+    with VirtualCard(0.5, device="cuda"):
+        kept.append(torch.empty(2**28, dtype=torch.uint8, device="cuda"))
+    kept.append(kept)  # a cycle, which only the garbage collector frees
+    del kept
+    with VirtualCard(0.5, device="cuda") as tested:
+        assert tested.live_bytes < 2**28
+        torch.empty(2**28 + 2**27, dtype=torch.uint8, device="cuda")

@@ -412,6 +412,13 @@ def test_operators_are_measured_on_the_device_that_is_planned_for(monkeypatch):
     assert asked == ["cpu", "auto"]  # without a GPU, a plan for a card has what this machine can tell
 
 
+def test_layers_that_a_card_has_other_operators_for_are_measured_on_the_cpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    make_plan("recurrent", rollout=64, device="cuda")
+    assert asked == ["cpu"]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["mlp", "nature", "residual"])
 def test_a_plan_for_a_card_holds_on_it(name):

@@ -1,11 +1,13 @@
 """What the course promises of a GPU, measured on one. All tests here need a CUDA device."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from rlrepro.cases import logp_old as logp_old_case
-from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, ours
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, HIDDEN, STATE, ours
 from rlrepro.cases.logp_old import BUGGY, FIXED
 from rlrepro.cases.logp_old import measure as logp_old
 from rlrepro.cases.logp_old.claims import ROUNDING
@@ -115,6 +117,13 @@ def test_the_articles_update_takes_less_than_two_gib():
     assert peak_memory(update, device="cuda").peak_bytes < 2 * GIB
 
 
+PLAIN, FACTORED = (sum(a * b for a, b in itertools.pairwise((*before, *HIDDEN, 1))) for before in ([STATE], []))
+
+
+@pytest.mark.xfail(
+    reason=f"the goal is 5; a pair takes {PLAIN:,} multiply-adds plainly and {FACTORED:,} factored, so that where "
+    f"arithmetic takes the time an evaluation is {PLAIN / FACTORED:.2f} times as fast"
+)
 @pytest.mark.parametrize("what", ["update", "evaluation"])
 def test_factored_values_are_five_times_as_fast(what):
     size = ARTICLE_ACTIONS, FEATURES, BATCH, "cuda"
@@ -125,6 +134,14 @@ def test_factored_values_are_five_times_as_fast(what):
     if what == "update" and ours.planned_peak(plain, *size[:3]) > ours.ROOM * ours.free_bytes("cuda"):
         pytest.skip("the plain update does not fit on this card")
     assert compare(plain(*size), factored(*size), device="cuda").ratio >= 5
+
+
+def test_factored_values_are_faster_and_not_far_from_their_products():
+    size = ARTICLE_ACTIONS, FEATURES, BATCH, "cuda"
+    factored = ours.factored_values(*size)
+    assert compare(ours.plain_values(*size), factored, device="cuda").ratio > 1
+    products = ours.matrix_products(ARTICLE_ACTIONS, BATCH, "cuda", backward=False)
+    assert compare(factored, products, device="cuda").ratio < 3
 
 
 def test_values_on_the_card_are_those_of_the_cpu():

@@ -209,7 +209,7 @@ def test_a_folder_that_is_not_pearl_or_another_version_is_told(tmp_path):
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_the_floor_multiplies_each_pair_by_the_later_layers_and_no_more(backward, monkeypatch):
-    monkeypatch.setattr(ours, "PAIRS_AT_ONCE", 512)  # the last chunk is a shorter one
+    monkeypatch.setattr(ours, "PAIRS_AT_ONCE", {"cpu": 512})  # the last chunk is a shorter one
     with FlopCounterMode(display=False) as counter:
         ours.matrix_products(100, 7, "cpu", backward=backward)()
     once = sum(2 * before * after for before, after in itertools.pairwise((*HIDDEN, 1)))

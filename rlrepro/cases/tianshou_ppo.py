@@ -3,7 +3,7 @@
 These functions run in the process of a release, so tianshou is imported where it is used.
 """
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -121,7 +121,7 @@ def visual_networks(network: str, seed: int = 0, device: str = "cpu", actor_dtyp
     return actor.to(device, getattr(torch, actor_dtype)), critic.to(device)
 
 
-@cache
+@lru_cache(maxsize=1)  # others would take room on the card
 def visual_ppo(network: str, max_batchsize: int, device: str = "cpu", actor_dtype: str = "float32"):
     """PPO around these networks."""
     return ppo(*visual_networks(network, device=device, actor_dtype=actor_dtype), max_batchsize=max_batchsize)

@@ -88,7 +88,7 @@ def usual_settings(device: torch.device):
         torch.inference_mode(False),  # which turns gradients on
         torch.autocast("cpu", enabled=False),
         torch.autograd.set_detect_anomaly(False),
-        torch.random.fork_rng(devices=[]),
+        torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.type == "cuda" else []),
         # where the caller's default is another, such as meta; otherwise spared, since it slows each call
         nullcontext() if torch.get_default_device() == device else device,
     )

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.lab.memory import peak_memory
 
-FEW, MORE = 8, 16  # rows
+ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: a card's libraries choose other algorithms for very few
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Line:
-    """The same call with FEW and with MORE rows."""
+    """The same call with few and with more rows."""
 
     few: _Call
     more: _Call
@@ -47,7 +47,7 @@ class _Line:
         return bool(self.few.taken or self.more.taken)
 
     def step(self, sizes: tuple[int, ...]) -> Fraction | None:
-        """How far on the way from FEW (0) to MORE (1) and beyond these sizes are; None where they are not of this
+        """How far on the way from few (0) to more (1) and beyond these sizes are; None where they are not of this
         call with another number of rows."""
         if len(sizes) != len(self.few.sizes):
             return None
@@ -82,12 +82,10 @@ class OperatorMemory:
 
     def learn(self, update: Callable[[int, int], None], rehearsal) -> "OperatorMemory":
         """Do `update(rows, rows)` for real, twice, and measure each operator that the rehearsal lets through."""
-        found = []
-        for rows in (FEW, MORE):
-            rehearsal.watch = _Watch(rehearsal.device)
-            update(rows, rows)
-            found.append(rehearsal.watch.calls)
-        few, more = found
+        try:
+            few, more = (_calls(update, rehearsal, rows) for rows in ROWS[rehearsal.device.type])
+        except torch.OutOfMemoryError:  # by a large network on a card
+            few, more = (_calls(update, rehearsal, rows) for rows in ROWS["cpu"])
         for func in few.keys() & more.keys():
             if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
                 lines = map(_Line, few[func], more[func])
@@ -117,6 +115,13 @@ class OperatorMemory:
         """The sizes of its results, one after the other; None where the operator was not measured."""
         found = _matching(self._lines.get(func, ()), sizes_of(args))
         return next((line.results(step) for line, step in found), None)
+
+
+def _calls(update, rehearsal, rows: int) -> dict:
+    """The calls of each operator in an update of so many rows."""
+    rehearsal.watch = _Watch(rehearsal.device)
+    update(rows, rows)
+    return rehearsal.watch.calls
 
 
 def _workspaces(device: torch.device) -> int:

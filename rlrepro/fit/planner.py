@@ -60,12 +60,13 @@ def plan(
 
     tianshou's parameters are what `dist_fn` takes, and its critic gives (rows, 1). Networks are copied, not changed;
     build those that are too large for this machine under `torch.device("meta")`, then no rows are run and no margins
-    known. `obs_space` and `act_space` may be left out where the actor has `observation_space` and
-    `action_space`. `dist_fn` is by default what tianshou's examples use: Categorical of logits, or an independent
-    Normal of a pair. `rollout`, `max_batchsize` (tianshou's; 256 by default) and `batch_size` are rows; `envs` is how
-    many environments are stepped at once. `optimizer` is Adam by default, or what an SB3 policy has; `dtype` is another
-    precision for the networks. `device` is "cuda" for a card, to which observations are copied and on which
-    optimizers work on all parameters at once, or "cpu", where neither is so.
+    known. Of recurrent layers and attention a plan knows what they keep on a CPU. `obs_space` and `act_space` may be
+    left out where the actor has `observation_space` and `action_space`. `dist_fn` is by default what tianshou's
+    examples use: Categorical of logits, or an independent Normal of a pair. `rollout`, `max_batchsize` (tianshou's;
+    256 by default) and `batch_size` are rows; `envs` is how many environments are stepped at once. `optimizer` is
+    Adam by default, or what an SB3 policy has; `dtype` is another precision for the networks. `device` is "cuda" for
+    a card, to which observations are copied and on which optimizers work on all parameters at once, or "cpu", where
+    neither is so.
 
     Raises CannotPlan, naming the argument, for sizes that are not positive, a space that is not supported, a network
     that can't take the observation, and code that can't be followed without computing it.
@@ -100,7 +101,7 @@ def plan(
         try:
             operators = OperatorMemory()
             if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
-                rehearsal = Rehearsal(resolve_device("auto" if device == "cuda" else device))
+                rehearsal = Rehearsal(_where_to_rehearse(device, networks.values()))
                 operators.learn(make(rehearsal).update, rehearsal)
             stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
         except Exception as error:
@@ -134,6 +135,14 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
         raise CannotPlan(f"optimizer must be a class such as torch.optim.Adam; found {optimizer!r}")
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise CannotPlan(f"dtype must be a torch.dtype such as torch.bfloat16; found {dtype!r}")
+
+
+def _where_to_rehearse(device: str, networks) -> torch.device:
+    """The card that is planned for, where there is one. Recurrent layers and attention are other operators there than
+    those that a dry run meets, so networks with such layers are measured on the CPU."""
+    parts = (part for network in networks for part in network.modules())
+    is_other = any(isinstance(part, torch.nn.RNNBase | torch.nn.MultiheadAttention) for part in parts)
+    return resolve_device("cpu" if device == "cpu" or is_other else "auto")
 
 
 def _as_on(device: str, optimizer: Callable) -> Callable:

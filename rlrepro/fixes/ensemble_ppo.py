@@ -211,7 +211,7 @@ class EnsemblePPO:
     def _seeded_policy(self, seed: int):
         """The policy that Stable-Baselines3 would begin with, and the generator it would go on with."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # the CPU's alone
             policy = self._new_policy()
             generator = torch.Generator()
             generator.set_state(torch.get_rng_state())

@@ -1,5 +1,7 @@
 """VirtualCard(gib=8): run code as if on a card of that size, with or without a GPU."""
 
+import gc
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -7,6 +9,21 @@ import torch
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.storage_count import StorageCount
 from rlrepro.lab.units import format_value
+
+NO_ENGINE = "unable to find an engine"  # cuDNN's words where none of its ways to compute got a workspace
+
+
+@contextmanager
+def as_out_of_memory() -> Iterator[None]:
+    """Raise torch.OutOfMemoryError where a convolution on a full card raises a RuntimeError of another kind."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        if NO_ENGINE not in str(error):
+            raise
+        raise torch.OutOfMemoryError(str(error)) from error
 
 
 class VirtualCard:
@@ -74,12 +91,15 @@ class _CudaAccount:
                 f"a virtual card of {format_value(limit_bytes, 'B')} does not fit on {device}, which has "
                 f"{format_value(total, 'B')}; choose a smaller gib"
             )
-        self.device, self.fraction = device, limit_bytes / total
+        self.device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+        self.fraction = limit_bytes / total
 
     @contextmanager
     def _limited(self):
         before = torch.cuda.get_per_process_memory_fraction(self.device)
-        torch.cuda.empty_cache()  # cached blocks count against the limit
+        gc.collect()  # what earlier calls left counts against the limit: garbage,
+        torch._C._cuda_clearCublasWorkspaces()  # workspaces, which come back when they are needed,
+        torch.cuda.empty_cache()  # and cached blocks
         torch.cuda.reset_peak_memory_stats(self.device)
         torch.cuda.set_per_process_memory_fraction(min(before, self.fraction), self.device)
         try:

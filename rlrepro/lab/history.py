@@ -74,10 +74,11 @@ class _OnCuda:
 
     def __enter__(self):
         self.events.append((BEFORE, torch.cuda.memory_allocated(self._device)))
-        torch.cuda.memory._record_memory_history(context="alloc", stacks="python", device=self._device)
+        options = {"context": "alloc", "stacks": "python", "clear_history": True}
+        torch.cuda.memory._record_memory_history(**options, device=self._device)
 
     def __exit__(self, *raised):
-        index = torch.cuda._utils._get_device_index(self._device, optional=True)
+        index = torch.cuda.current_device() if self._device.index is None else self._device.index
         trace = torch.cuda.memory._snapshot(self._device)["device_traces"][index]
         torch.cuda.memory._record_memory_history(enabled=None, device=self._device)
         self.events += events_of(trace, self._within)

@@ -67,7 +67,12 @@ def _cpu_name() -> str:
 
 def _driver() -> str | None:
     version = Path("/proc/driver/nvidia/version")
-    found = version.exists() and re.search(r"Kernel Module\D*([\d.]+)", version.read_text())
+    return _driver_in(version.read_text()) if version.exists() else None
+
+
+def _driver_in(text: str) -> str | None:
+    """Of NVIDIA's kernel module, closed or open ("... Open Kernel Module for x86_64  580.159.04 ...")."""
+    found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
     return found[1] if found else None
 
 

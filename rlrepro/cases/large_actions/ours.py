@@ -13,7 +13,7 @@ from rlrepro.cases.large_actions.model import network, q_values
 from rlrepro.fixes import FactoredQ, SharedActionBuffer
 from rlrepro.lab.storage_count import StorageCount
 
-PAIRS_AT_ONCE = 2**16  # of a state and an action
+PAIRS_AT_ONCE = {"cpu": 2**11, "cuda": 2**16}  # of a state and an action: what stays in a CPU's caches, and fills a GPU
 ROOM = 0.9  # of what is free, up to which a plan may go: operators take something on top
 
 
@@ -79,7 +79,7 @@ def matrix_products(count: int, rows: int, device: str, *, backward: bool) -> Ca
     """Nothing but the matrix products that no way to those values can do without: those of the layers after the first,
     for each pair, and in an update those of the backward pass, by the layers' inputs and by their weights."""
     pairs = count * rows
-    at_once = min(pairs, PAIRS_AT_ONCE)
+    at_once = min(pairs, PAIRS_AT_ONCE[torch.device(device).type])
     layers = [
         (torch.rand(at_once, before, device=device), torch.rand(at_once, after, device=device), weight)
         for before, after in itertools.pairwise((*HIDDEN, 1))

@@ -13,6 +13,7 @@ import torch
 from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
 from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
 from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
+from rlrepro.lab.card import as_out_of_memory
 
 ARTICLE_SNIPPET = """\
 logp_old = []
@@ -57,7 +58,8 @@ def fits(
     error, trace = None, []
     with VirtualCard(gib, device=device) as card:
         try:
-            preprocess(algorithm, *rollout)
+            with as_out_of_memory():
+                preprocess(algorithm, *rollout)
         except torch.OutOfMemoryError as raised:
             error = str(raised)
             frames = traceback.extract_tb(raised.__traceback__)
@@ -71,7 +73,7 @@ def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", 
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     error, seen = None, MemoryHistory(["tianshou"], device=device)
     try:
-        with VirtualCard(gib, device=device), seen:  # ends with what was live when the error was raised
+        with VirtualCard(gib, device=device), as_out_of_memory(), seen:  # ends where the error was raised
             preprocess(algorithm, *rollout)
     except torch.OutOfMemoryError as raised:
         error = str(raised)

@@ -17,6 +17,7 @@ from rlrepro.cases.networks import FRAMES
 from rlrepro.cases.tianshou_ppo import ACTIONS, EPISODE, is_version_2, policy_of, ppo, preprocess, visual_networks
 from rlrepro.cases.tianshou_vectors import vector_ppo, vector_rollout
 from rlrepro.lab import VirtualCard
+from rlrepro.lab.card import as_out_of_memory
 
 ENVS = 8  # stepped at once
 
@@ -71,10 +72,11 @@ def update(
         hooks = [stages.watch(name, net) for name, net in {"actor": actor, "critic": critic}.items()]
         with _Trace(card, stages.clock) if trace else nullcontext() as traced:
             try:
-                stages.begin("collect")
-                _collect(algorithm, ENVS)
-                stages.begin("returns")
-                _update(algorithm, buffer, batch_size)
+                with as_out_of_memory():
+                    stages.begin("collect")
+                    _collect(algorithm, ENVS)
+                    stages.begin("returns")
+                    _update(algorithm, buffer, batch_size)
             except torch.OutOfMemoryError as raised:
                 error = str(raised)
             failed = stages.current if error else None
