@@ -62,6 +62,22 @@ def test_members_with_several_environments_are_sb3s():
         assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
 
 
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+def test_members_whose_episodes_are_cut_short_many_times_are_sb3s():
+    """Each its own number of times in a rollout: an episode ends by itself, or after fifteen steps."""
+    seeds = [3, 4, 5]
+    ensemble = EnsemblePPO(short_cartpole, seeds=seeds, **SIZES).learn(512)
+    for member, seed in enumerate(seeds):
+        alone = sb3(short_cartpole(), seed).learn(512)
+        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+    cut = [sum(length == 15 for length in episodes.lengths) for episodes in ensemble.episodes]
+    assert min(cut) > 5 and len(set(cut)) > 1
+
+
+def short_cartpole():
+    return gym.make("CartPole-v1", max_episode_steps=15)
+
+
 def test_each_gradient_step_of_each_member_is_sb3s():
     """One update, step by step: the same data and minibatches for both."""
     options = {"n_steps": 96, "batch_size": 32, "n_epochs": 2, "max_grad_norm": 0.05, "ent_coef": 0.01}

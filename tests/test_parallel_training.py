@@ -5,6 +5,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rlrepro import fixes
 from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, members, robots, training
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
@@ -96,6 +97,13 @@ def test_members_together_do_more_than_one_alone():
     assert {size: len(taken) for size, taken in seconds.items()} == {members.ALONE: 3, 1: 3, 16: 3}
     alone, _, together = (float(np.median(taken)) for taken in seconds.values())
     assert 16 * alone / together > 3
+
+
+def test_an_ensemble_of_each_size_is_timed(monkeypatch):
+    real, made = fixes.EnsemblePPO, []
+    monkeypatch.setattr(fixes, "EnsemblePPO", lambda env, **options: made.append(options) or real(env, **options))
+    members.step_seconds((1, 3), net=8, rounds=1)
+    assert [len(options["seeds"]) for options in made] == [1, 3]
 
 
 def test_of_a_gpu_the_most_that_was_held_counts():
