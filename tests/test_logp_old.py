@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, measure
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, measure, plots
 from rlrepro.cases.tianshou_twins import TWINS, measure_twin
 from rlrepro.figures import growth_exponent
-from rlrepro.lab import Release
+from rlrepro.lab import RecordBook, Release, read_records
 
 from .conftest import open_releases
 
@@ -190,6 +190,20 @@ def test_the_line_that_fills_the_card_is_named(releases):
     line = max(at_the_end, key=at_the_end.get)
     assert line.startswith("ppo.py:") and "logp_old" in line
     assert at_the_end[line] > 0.5 * 0.2 * 2**30 > 3 * max(sum(done["live"].values()))
+
+
+def test_a_history_is_drawn_from_records_alone(releases, tmp_path):
+    book = RecordBook(tmp_path / "02.jsonl", case="logp_old", profile="smoke", device="cpu", seed=0)
+    size = {"rows": 512, "gib": 0.1, "max_batchsize": 64}
+    for version in (BUGGY, FIXED):
+        found = releases[version].run(measure.history, **size)
+        assert {len(live) for live in found["live"].values()} == {min(found["events"], measure.HISTORY_POINTS)}
+        setting = {"release": version, "events": found["events"], "fits": found["error"] is None, **size}
+        for line, live in found["live"].items():
+            book.add("live", live.tolist(), "B in turn", line=line, **setting)
+    told = plots.plot_history(read_records(tmp_path)).alt()
+    for part in ("out of memory", "done", "batch.logp_old = self(batch)", "logp_old.append(self(minibatch)"):
+        assert part in told
 
 
 def test_precisions_are_compared_that_a_device_has():

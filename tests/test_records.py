@@ -110,6 +110,7 @@ def test_no_records_says_how_to_make_some(tmp_path):
         (63.12, "ratio", "63.1×"),
         (None, "B", "not measured"),
         ([2, 3], "sizes", "2 + 3"),
+        ([3, 2**20, 5], "B in turn", "up to 1.0 MiB"),
     ],
 )
 def test_formats_for_people(value, unit, text):

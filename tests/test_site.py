@@ -12,7 +12,7 @@ from nbformat import v4
 from rlrepro import cli, reproduce
 from rlrepro.lab import MissingRecord, Records
 from rlrepro.reproduce import find_notebooks, outdated, parameters_of_run
-from rlrepro.site import scripts
+from rlrepro.site import front, scripts
 from rlrepro.site.api import api
 from rlrepro.site.build import BookFailed, build
 from rlrepro.site.docstrings import as_restructured_text
@@ -243,3 +243,9 @@ def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
         (some / "02_logp_old_oom.ipynb").unlink()
         done = run_cli("book", "--run", some, "--out", tmp_path / "book")
     assert done.returncode == 1 and "another run is writing" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_page_about_gpus_says_whether_one_was_measured_on():
+    on_cpu, on_card = ({"GPU": "a card", "device": device} for device in ("cpu", "cuda:0"))
+    assert front._gpus([on_cpu]).startswith("none yet")
+    assert front._gpus([on_cpu, on_card, on_card]) == "a card"

@@ -30,6 +30,7 @@ UNITS: dict[str, Callable] = {
     "count": lambda value: f"{value:,.0f}",
     "yes/no": lambda value: "yes" if value else "no",
     "text": str,
+    "B in turn": lambda value: f"up to {_bytes(max(value))}",
     "sizes": lambda value: " + ".join(str(size) for size in value),
 }
 

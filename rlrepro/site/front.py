@@ -25,9 +25,16 @@ def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
         "machine": "{processor}, {cores} cores, {memory}, GPU: {GPU}, {measured}, profile {profile}".format(
             **mine.traits
         ),
+        "gpus": _gpus([each.traits for each in evidence]),
         "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
         "api": api,
     }
+
+
+def _gpus(traits: list[dict[str, str]]) -> str:
+    """The GPUs that were measured on."""
+    found = dict.fromkeys(each["GPU"] for each in traits if each["device"].startswith("cuda"))
+    return ", ".join(found) or "none yet, so that what this page says of one is not measured; yours would be the first"
 
 
 def _sentence(judged: Judged) -> str:

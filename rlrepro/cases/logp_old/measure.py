@@ -15,6 +15,7 @@ from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_ro
 from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
 from rlrepro.lab.card import as_out_of_memory
 
+HISTORY_POINTS = 800
 ARTICLE_SNIPPET = """\
 logp_old = []
 with torch.no_grad():
@@ -69,7 +70,8 @@ def fits(
 
 def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
     """What is live on such a card while that rollout is preprocessed, until it is done or out of memory: "live",
-    (events,) bytes for each line of tianshou's that made them; "error" as in `fits`."""
+    bytes for each line of tianshou's that made them, at up to HISTORY_POINTS of "events" allocations and frees, from
+    the first to the last; "error" as in `fits`."""
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     error, seen = None, MemoryHistory(["tianshou"], device=device)
     try:
@@ -77,7 +79,9 @@ def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", 
             preprocess(algorithm, *rollout)
     except torch.OutOfMemoryError as raised:
         error = str(raised)
-    return {"live": seen.live_by_line(), "error": error}
+    events = len(seen.events)
+    at = np.linspace(0, events - 1, min(events, HISTORY_POINTS)).astype(int)
+    return {"live": {line: live[at] for line, live in seen.live_by_line().items()}, "events": events, "error": error}
 
 
 def _library(frame) -> bool:

@@ -59,27 +59,28 @@ def plot_peak_against_chunk(records: Records):
     return figure
 
 
-def plot_history(histories: dict[str, dict], records: Records):
+def plot_history(records: Records):
     """What is live from allocation to allocation, one panel a release, in the colour of the line that made it."""
     figure, panels = figures.new_figure("What is live on the card, by the line that made it", rows=2, height=6.4)
-    record = records.get("logp_old.most_live")
-    limit = record.setting["gib"] * 2**30
-    for axes, (release, found) in zip(panels, histories.items(), strict=True):
-        stack = _largest_lines(found["live"])
-        events = len(next(iter(stack.values())))
+    for axes, release in zip(panels, (BUGGY, FIXED), strict=True):
+        found = records.all("logp_old.live", release=release)
+        setting = found[0].setting
+        stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in found})
+        limit, events = setting["gib"] * 2**10, setting["events"]
+        at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that its end is seen
+        held = [np.append(live, live[-1]) for live in stack.values()]
         colors = [SHADES.get(line, figures.BUGGY if "logp_old" in line else "#7C93A5") for line in stack]
-        held = [np.append(live, live[-1:].repeat(events // 25)) / MIB for live in stack.values()]  # the end is seen
-        axes.stackplot(range(len(held[0])), held, colors=colors, labels=stack, lw=0, step="post")
-        axes.axhline(limit / MIB, color="black", lw=1.2, ls="--")
-        axes.set(ylabel=f"tianshou {release}\nlive (MiB)", xlim=(0, len(held[0]) - 1), ylim=(0, 1.15 * limit / MIB))
-        end = "out of memory" if found["error"] else "done"
+        axes.stackplot(at, held, colors=colors, labels=stack, lw=0, step="post")
+        axes.axhline(limit, color="black", lw=1.2, ls="--")
+        axes.set(ylabel=f"tianshou {release}\nlive (MiB)", xlim=(0, at[-1]), ylim=(0, 1.15 * limit))
+        end = "done" if setting["fits"] else "out of memory"
         for x, text, side in ((0.005, "the card", "left"), (0.995, end, "right")):
-            axes.text(x, limit / MIB * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
+            axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
         axes.grid(visible=False)
     panels[-1].set_xlabel("allocations and frees, one after the other")
-    setting = record.setting
-    figures.caption(figure, record, f"Nature CNN, {setting['rows']:,} rows, max_batchsize={setting['max_batchsize']}")
+    what = f"Nature CNN, {setting['rows']:,} rows, max_batchsize={setting['max_batchsize']}"
+    figures.caption(figure, found[0], what)
     return figure
 
 
