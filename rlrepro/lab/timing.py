@@ -56,7 +56,7 @@ def compare(
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, found {repeats!r}")
-    synchronize = _synchronizer(device)
+    synchronize = synchronizer(device)
     for _ in range(warmup):
         a(), b()
     counts = [max(1, round(min_seconds / _time(fn, 1, synchronize))) for fn in (a, b)]
@@ -67,7 +67,8 @@ def compare(
     return Comparison(tuple(samples[0]), tuple(samples[1]))
 
 
-def _synchronizer(device: str) -> Callable[[], None]:
+def synchronizer(device: str) -> Callable[[], None]:
+    """What waits until all that was asked of the device is done; nothing on a CPU."""
     import torch
 
     from rlrepro.lab.machine import resolve_device

@@ -14,6 +14,7 @@ from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networ
 from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
 from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
 from rlrepro.lab.card import as_out_of_memory
+from rlrepro.lab.timing import synchronizer
 
 HISTORY_POINTS = 800
 ARTICLE_SNIPPET = """\
@@ -109,8 +110,7 @@ def preprocess_once(rows: int, max_batchsize: int, network: str = "nature", devi
     """Preprocess and wait for the device; for timing."""
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     preprocess(algorithm, *rollout)
-    if torch.device(device).type == "cuda":
-        torch.cuda.synchronize(device)
+    synchronizer(device)()
 
 
 def logp_old(rows: int, max_batchsize: int, precision: str, device: str = "cpu"):

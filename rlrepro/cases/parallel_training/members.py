@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-import torch
+from rlrepro.lab.timing import synchronizer
 
 ROWS = 64  # of a minibatch, and of each member's rollout
 EPOCHS = 20  # gradient steps in one timing
@@ -50,8 +50,9 @@ def _sizes(net: int, device: str) -> dict:
 
 
 def _seconds(call: Callable[[], None], device: str) -> float:
+    synchronize = synchronizer(device)
+    synchronize()
     start = time.perf_counter()
     call()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize(device)
+    synchronize()
     return time.perf_counter() - start

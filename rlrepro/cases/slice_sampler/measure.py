@@ -5,7 +5,6 @@ Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "don
 
 import gc
 import time
-from functools import partial
 from itertools import cycle
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 from torchrl.data.replay_buffers import LazyTensorStorage, ReplayBuffer
 from torchrl.data.replay_buffers.samplers import SliceSampler
 
+from rlrepro.lab.timing import synchronizer
 from rlrepro.lab.units import format_value
 
 NUM_SLICES, SLICE_LEN = 256, 4  # TD-MPC2: batch_size, and horizon + 1
@@ -172,7 +172,7 @@ def online(
 
 def _seconds(call, device: str, enough: float = ENOUGH_SECONDS) -> float:
     """Seconds a call, of as many calls as fill `enough` seconds, one at least."""
-    synchronize = partial(torch.cuda.synchronize, device) if device.startswith("cuda") else lambda: None
+    synchronize = synchronizer(device)
     synchronize()
     start, count = time.perf_counter(), 0
     while True:
