@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from rlrepro.doctor.live.command import run
-from rlrepro.doctor.live.observer import Observer
-from rlrepro.doctor.live.spinning import spins
-from rlrepro.doctor.live.threads import threads
+from rlrepro.doctor.live.sampler import ThreadSampler
+from rlrepro.doctor.live.threads import children
 
 SMALL = """\
 import torch
@@ -140,57 +139,54 @@ def test_somebody_elses_sitecustomize_still_runs(tmp_path, monkeypatch):
     assert status == 0
 
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc and ptrace are Linux's")
-
-
-@linux
-def test_who_spins():
-    """In both processes all cores are busy: in one a single thread computes while the others wait for it, in the other
-    each thread has work."""
-    if not spins_can_be_seen():
-        pytest.skip("this system does not let a process be looked into")
-    waits = "import torch\na = torch.ones(2**20)\nwhile True: a.add_(1); sum(range(2000))"
-    alone = "import torch\ntorch.set_num_threads(1)\na = torch.ones(64, 64)\nwhile True: a @ a"
-    environment = {"OMP_WAIT_POLICY": "ACTIVE"}
-    assert share_of_spinning(waits, environment) > 0.15
-    assert share_of_spinning(alone, environment) == 0
-
-
-def spins_can_be_seen():
-    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        time.sleep(0.5)
-        return spins(child.pid, child.pid) is not None
-    finally:
-        child.kill()
-        child.wait()
-
-
-def share_of_spinning(script, environment):
-    child = subprocess.Popen([sys.executable, "-c", script], env=os.environ | environment)
-    try:
-        time.sleep(4)
-        found = []
-        for _ in range(60):
-            time.sleep(0.02)
-            found += [spins(each.pid, each.tid) for each in threads([psutil.Process(child.pid)]) if each.runnable]
-        assert child.poll() is None  # it survives being looked at
-        return sum(map(bool, found)) / len(found)
-    finally:
-        child.kill()
-        child.wait()
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 
 @linux
 def test_seconds_of_threads():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)\nwhile True: pass"])
     try:
-        observer = Observer(child.pid)
+        sampler = ThreadSampler(child.pid)
         for _ in range(10):
             time.sleep(0.1)
-            observer.look()
-        assert 0.1 < observer.crowd.ran_seconds + observer.crowd.waited_seconds < 1.5
-        assert observer.crowd.processes == 1 and observer.crowd.crowded_looks == 0
+            sampler.sample()
+        crowd = sampler.crowd
+        assert 0.1 < crowd.ran_seconds + crowd.waited_seconds < 1.5
+        assert crowd.processes == 1 and crowd.crowded_looks == 0
     finally:
         child.kill()
         child.wait()
+
+
+ENDED_AT_RANDOM = """\
+import multiprocessing, os, random, signal, sys, time
+import torch
+
+def work(seed):
+    matrix, end = torch.randn(256, 256), time.time() + 0.2 * random.random()
+    while time.time() < end:
+        matrix @ matrix
+
+if __name__ == "__main__":
+    pool = multiprocessing.get_context("fork").Pool(4)
+    pool.map_async(work, range(100))
+    time.sleep(0.3 * random.random())
+    for worker in random.sample(pool._pool, 2):
+        os.kill(worker.pid, signal.SIGTERM)
+    time.sleep(0.2 * random.random())
+    pool.terminate()
+    pool.join()
+    sys.exit(3)
+"""
+
+
+@linux
+def test_workers_that_end_at_random(tmp_path):
+    """They end as without a watch, and leave nothing in the table of processes."""
+    (tmp_path / "train.py").write_text(ENDED_AT_RANDOM)
+    before = set(children(os.getpid()))
+    for _ in range(5):
+        _, status = run([sys.executable, "train.py"], folder=tmp_path, seconds=60)
+        assert status == 3
+    assert set(children(os.getpid())) == before
+    assert not [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path)]

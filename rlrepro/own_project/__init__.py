@@ -48,7 +48,6 @@ def measures(seen: dict[str, Report]) -> dict[str, tuple[float, str]]:
         "largest_pass": (seen["ppo.py"].notes.passes["without gradients"].rows, "rows"),
         "sample": (statistics.median(times[max(times)]), "s"),
         "train": (sweep.notes.stages["train"].seconds, "s"),
-        "spinning": (sweep.crowd.spinning, "ratio"),
         "transition": (sum(recommender.values()), "B"),
     }
 

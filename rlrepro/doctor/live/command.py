@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 
-from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.observing import FOLDER, observed
+from rlrepro.doctor.live.notes import FOLDER, Notes
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.sampler import sampled
 
 STARTUP = Path(__file__).parent / "startup"
 PATIENCE = 10.0  # seconds that an interrupted command has to end
@@ -32,7 +32,7 @@ def run(
     with tempfile.TemporaryDirectory() as kept:
         paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: kept}
-        with observed(Path(kept), itself=False) as report.crowd:
+        with sampled(itself=False) as report.crowd:
             status = _wait(subprocess.Popen(command, env=environment, cwd=folder, stdout=stdout), seconds)
         for path in sorted(Path(kept).glob("*.json")):
             report.notes.add(Notes.read(path))

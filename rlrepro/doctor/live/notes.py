@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+FOLDER = "RLREPRO_DOCTOR_NOTES"  # the variable that names where notes are kept, as startup/sitecustomize.py reads it
 WRITE_SHARE = 0.01  # of the time that may go into writing notes
 LONGEST_PAUSE = 0.5  # seconds between two writings, if there is anything to note
 KEPT_TIMES = 64  # of the samples at about as many stored rows

@@ -43,8 +43,6 @@ def _threads(crowd: Crowd) -> list[str]:
     if not crowd.ran_seconds:
         return ["threads      not seen: too short, or not Linux"]
     said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
-    if crowd.spinning is not None:
-        said += f" (about {crowd.spun_seconds:.1f} s of it spinning)"
     if crowd.waited_seconds is not None:
         said += f", {crowd.waited_seconds:.1f} s waiting for one"
     if crowd.crowded_looks:

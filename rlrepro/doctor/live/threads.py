@@ -21,15 +21,29 @@ class Thread:
     ran_seconds: float
     waited_seconds: float | None
 
+    def wanted_since(self, before: "Thread", seconds: float) -> float:
+        """The share of these seconds, since an earlier sample, in which it was on a core or ready for one."""
+        if self.waited_seconds is None or before.waited_seconds is None:
+            return float(self.runnable)
+        return (self.ran_seconds - before.ran_seconds + self.waited_seconds - before.waited_seconds) / seconds
 
-def threads(processes: list[psutil.Process]) -> list[Thread]:
+
+def threads(pids: list[int]) -> list[Thread]:
     """All threads of these processes; none elsewhere than on Linux. What has just ended is left out."""
-    return [
-        thread
-        for process in processes
-        for task in _tasks(process.pid)
-        if (thread := _thread(process.pid, task)) is not None
-    ]
+    return [thread for pid in pids for task in _tasks(pid) if (thread := _thread(pid, task)) is not None]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and these in turn, as far as they have not ended. Linux lists them by
+    thread; elsewhere, and in a kernel without CONFIG_PROC_CHILDREN, all processes are searched."""
+    try:
+        own = [int(word) for task in _tasks(pid) for word in (task / "children").read_text().split()]
+    except (OSError, ValueError):
+        try:
+            return [each.pid for each in psutil.Process(pid).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+    return [each for child in own for each in (child, *children(child))]
 
 
 def _tasks(pid: int) -> list[Path]:

@@ -1,16 +1,14 @@
 """with watch(): a training in this process."""
 
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from rlrepro.doctor.live import spinning
 from rlrepro.doctor.live.libraries import install
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.observing import number, observed
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.sampler import sampled
 
 _running = []
 
@@ -31,16 +29,13 @@ def watch(*, show: bool = True):
     report, notes, patches = Report(sys.argv[0], Path.cwd()), Notes(), Patches()
     _running.append(report)
     try:
-        with tempfile.TemporaryDirectory() as folder, observed(Path(folder), itself=True) as crowd:
-            spinning.allow(number(Path(folder)))
+        with sampled(itself=True) as report.crowd:
             install(patches, notes)
             try:
                 yield report
             finally:
                 patches.undo()
-                spinning.allow(0)
                 report.notes = notes
-        report.crowd = crowd
     finally:
         _running.clear()
         report.close()

@@ -11,9 +11,7 @@ from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.lab.units import format_value
 
-CROWDED_SHARE = 0.25  # of the looks, from which on too many threads are no accident
-SPINNING = 0.1  # of the threads that want a core: below it they compute, and only the processes are too many
-THREADS_EACH = 1.3  # of a busy process, from which on the same is supposed where nobody can tell who spins
+OVERSUBSCRIBED_SHARE = 0.1  # of the looks, from which on too many threads are no accident
 TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
 ANYWHERE = 8  # the same outside of a library's stage, where it may be for a test
 REPEATED = 64  # rows with the same state
@@ -50,19 +48,11 @@ LIVE = {"words": (), "live": True}
 def threads(crowd: Crowd, script: str) -> Iterator[Finding]:
     """Several processes each compute with a thread for every core. Threads that wait for each other stay on a core
     while they do, and take it from the one that they wait for."""
-    crowded = crowd.looks and crowd.crowded_looks / crowd.looks >= CROWDED_SHARE
-    if not crowded or crowd.busy_processes < 2:
-        return
-    if crowd.spinning is None and crowd.runnable < THREADS_EACH * crowd.busy_processes:
-        return
-    if crowd.spinning is not None and crowd.spinning < SPINNING:
+    if not crowd.looks or crowd.oversubscribed_looks / crowd.looks < OVERSUBSCRIBED_SHARE:
         return
     said = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes wanted {crowd.cores} cores"
     if crowd.waited_seconds is not None:
         said += f"; all together they waited {format_value(crowd.waited_seconds, 's')} for one"
-    if crowd.spinning is not None:
-        spun, ran = (format_value(each, "s") for each in (crowd.spun_seconds, crowd.ran_seconds))
-        said += f", and of {ran} on one they spun for about {spun}"
     yield _finding("RUN001", Place(script or "?", 1, ""), said)
 
 

@@ -15,27 +15,22 @@ def begin(folder: Path) -> None:
     notes, patches = Notes(), Patches()
     notes.keep_in(folder)
     stages = install(patches, notes)
-    _let_in(folder)
+    _say_watched(folder)
     atexit.register(notes.write)
 
     def begin_again():
         notes.renew()
         stages.running.clear()
-        _let_in(folder)
+        _say_watched(folder)
 
     os.register_at_fork(after_in_child=begin_again)
     patches.when_imported("multiprocessing.util", lambda util: util.register_after_fork(notes, _write_at_exit))
 
 
-def _let_in(folder: Path) -> None:
-    """Say that this process is watched, and let the observer stop its threads for a moment; nothing where the command
-    has ended and left this process behind."""
-    from rlrepro.doctor.live import spinning
-    from rlrepro.doctor.live.observing import number
-
+def _say_watched(folder: Path) -> None:
+    """Leave word that this process is watched; nothing where the command has ended and left this process behind."""
     with suppress(OSError):
         (folder / f"{os.getpid()}.begun").touch()
-        spinning.allow(number(folder))
 
 
 def _write_at_exit(notes) -> None:
