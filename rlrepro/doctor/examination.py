@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rlrepro.doctor.edits import Edit
 from rlrepro.doctor.finding import Finding, Rule, all_rules
+from rlrepro.doctor.project import Project, root_of
 from rlrepro.doctor.sources import LeftOut, Source, find, read
-from rlrepro.doctor.versions import Versions, versions_of
+from rlrepro.doctor.versions import Versions
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 
@@ -20,12 +21,12 @@ class UnknownCode(ValueError):
 
 @dataclass
 class Examination:
-    """What was found, which files were not read and why, and how many were. `edits` are cures that can be written
-    mechanically, by file."""
+    """The findings, which files were not read in full and why, and how many were read. `edits` are the fixes that can be
+    written mechanically, by file."""
 
     findings: list[Finding] = field(default_factory=list)
     edits: dict[str, list[Edit]] = field(default_factory=dict)
-    curable: set[Finding] = field(default_factory=set)  # by these edits
+    fixable: set[Finding] = field(default_factory=set)  # by these edits
     left_out: list[LeftOut] = field(default_factory=list)
     read: int = 0
 
@@ -42,31 +43,45 @@ def examine(
 
     select, ignore  codes, or their beginnings ("TS"); none selected is all
     exclude         patterns of paths that are left out
-    versions        releases by library; by default what the project pins, else what is installed
+    versions        releases by library; by default what each project pins, and what its code needs
 
-    Raises FileNotFoundError for a path that is not there, and UnknownCode for a code that no rule has.
+    Raises FileNotFoundError for a path that does not exist, and UnknownCode for a code that no rule has.
     """
-    paths = list(paths)
+    paths = [Path(path) for path in paths]
     rules = chosen(select, ignore)
-    versions = versions_of(paths) if versions is None else versions
-    result = Examination()
-    for path in find(paths, exclude):
-        source = read(path)
-        if isinstance(source, LeftOut):
-            result.left_out.append(source)
-            continue
-        try:
-            edits = _findings(source, rules, versions)
-            result.findings += sorted(
-                edits, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code)
-            )
-            result.curable |= {each for each, needed in edits.items() if needed}
-            if any(edits.values()):
-                result.edits[source.path] = [edit for needed in edits.values() for edit in needed]
-            result.read += 1
-        except RecursionError:
-            result.left_out.append(LeftOut(source.path, "nested too deeply"))
+    result, projects, sources = Examination(), {}, {}
+
+    def module(path: Path):
+        source = sources[path] if path in sources else read(path)
+        return source.module if isinstance(source, Source) else None
+
+    for top in paths:
+        for path in find([top], exclude):
+            source = sources[path] = read(path)
+            if isinstance(source, LeftOut):
+                result.left_out.append(source)
+                continue
+            root = root_of(path, top)
+            if root not in projects:
+                projects[root] = Project(root, module, versions or Versions(root=root))
+            try:
+                _add(result, source, _findings(source, rules, projects[root]))
+            except RecursionError:
+                result.left_out.append(LeftOut(source.path, "nested too deeply"))
+            sources.pop(path)  # a project of thousands of files need not be held
     return result
+
+
+def _add(result: Examination, source: Source, edits: dict[Finding, list[Edit]]) -> None:
+    result.read += 1
+    result.findings += sorted(edits, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
+    if source.skipped:
+        lines = ", ".join(str(source.place(line)[1]) for line in source.skipped[:5])
+        result.left_out.append(LeftOut(source.path, f"read without lines that can't be parsed: {lines}"))
+        return
+    result.fixable |= {finding for finding, needed in edits.items() if needed}
+    if any(edits.values()):
+        result.edits[source.path] = [edit for needed in edits.values() for edit in needed]
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
@@ -81,22 +96,23 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     ]
 
 
-def _findings(source: Source, rules, versions) -> dict[Finding, list[Edit]]:
-    """What was found in a text, each with the edits that cure it."""
+def _findings(source: Source, rules: list[Rule], project: Project) -> dict[Finding, list[Edit]]:
+    """The findings in a text, each with the edits that fix it."""
     lines = source.text.split("\n")
-    found = {}
+    edits = {}
     for rule in rules:
         if not any(word in source.text for word in rule.words):
             continue
-        for node, message, confidence in rule.check(source.module, versions):
+        for node, message, confidence in rule.check(source.module, project):
             last = getattr(node, "end_lineno", None) or node.lineno
             if any(_is_ignored(line, rule.code) for line in lines[node.lineno - 1 : last]):
                 continue
             cell, line = source.place(node.lineno)
+            confidence = "low" if source.module.is_test else confidence
             finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
-            sure = rule.fix is not None and confidence != "low"
-            found[finding] = rule.fix(source.module, node) if sure else []
-    return found
+            sure = rule.autofix is not None and confidence != "low"
+            edits[finding] = rule.autofix(source.module, node) if sure else []
+    return edits
 
 
 def _is_ignored(line: str, code: str) -> bool:
@@ -104,21 +120,23 @@ def _is_ignored(line: str, code: str) -> bool:
     return bool(said) and (said[1] is None or code in re.split(r"[\s,]+", said[1]))
 
 
-def configuration(start: Path) -> dict:
-    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, each a list. Raises
-    ValueError for anything else in it."""
+def configuration(start: Path) -> dict[str, list[str]]:
+    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, each a list of texts.
+    Raises ValueError for anything else in it."""
     start = start.resolve()
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():
             try:
-                found = tomllib.loads(path.read_text()).get("tool", {}).get("rlrepro", {})
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                settings = tomllib.loads(path.read_text()).get("tool", {}).get("rlrepro", {})
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, OSError) as error:
                 raise ValueError(f"{path} can't be read: {error}") from None
-            for name, value in found.items():
-                if name not in ("select", "ignore", "exclude") or not isinstance(value, list):
-                    raise ValueError(
-                        f"{path}: [tool.rlrepro] has lists select, ignore and exclude, found {name} = {value!r}"
-                    )
-            return found
+            expected = f"{path}: [tool.rlrepro] takes select, ignore and exclude, each a list of texts; it has "
+            if not isinstance(settings, dict):
+                raise ValueError(f"{expected}{settings!r}")
+            for name, value in settings.items():
+                texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
+                if name not in ("select", "ignore", "exclude") or not texts:
+                    raise ValueError(f"{expected}{name} = {value!r}")
+            return settings
     return {}

@@ -44,7 +44,7 @@ class Rule:
     words: tuple[str, ...]
     check: Callable
     live: bool = False  # seen in a run, not in a text
-    fix: Callable | None = None
+    autofix: Callable | None = None
 
     @property
     def why(self) -> str:
@@ -63,14 +63,14 @@ def rule(
     chapter: str,
     claims: tuple[str, ...] = (),
     live: bool = False,
-    fix: Callable | None = None,
+    autofix: Callable | None = None,
 ):
-    """Register a function `(module, versions)` that yields (node, message, confidence) for each place; a live one is
-    called with what was seen of a run, and yields findings. `fix(module, node)` returns the edits that cure a place of
-    which the finding is sure enough, where that is safe to write without understanding the program."""
+    """Register a function `(module, project)` that yields (node, message, confidence) for each place; a live one is
+    called with what was seen of a run, and yields findings. `autofix(module, node)` returns the edits that fix a place,
+    where that is safe to write without understanding the program."""
 
     def register(check):
-        _rules[code] = Rule(code, title, cure, chapter, claims, words, check, live, fix)
+        _rules[code] = Rule(code, title, cure, chapter, claims, words, check, live, autofix)
         return check
 
     return register

@@ -1,49 +1,56 @@
 """A Python text as the rules see it: names with the package they come from, calls, loops, and constants."""
 
 import ast
-from collections import deque
+import re
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 UNKNOWN = object()
-LARGEST = 2 * 2**20  # bytes of a file that is read
+LARGEST = 4 * 2**20  # characters of code that are read of a file
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # which carry no names
+SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
+TESTS = ("test", "tests", "testing")
 
 
 class Module:
     """One parsed text. Nothing of it is imported or run."""
 
-    def __init__(self, tree: ast.Module, text: str, folder: Path | None = None):
-        self.tree, self.text, self.folder = tree, text, folder
+    def __init__(self, tree: ast.Module, text: str, path: Path | None = None):
+        self.tree, self.text, self.path = tree, text, path or Path("?")
         self.parents, self.all_calls = {}, []
         self.imports, self.stars = {}, []
-        self._constants, self.stores = {}, {}
-        nodes = deque([tree])
-        while nodes:  # once over all of them: this is most of the work
-            node = nodes.popleft()
+        self.relative = {}  # name: (level, module, what of it)
+        self._constants, self.stores, self.parameters = {}, {}, set()
+        self.nodes: dict[type, list[ast.AST]] = defaultdict(list)  # by kind, the outer before the inner
+        line = [tree]
+        for node in line:  # once over all of them: this is most of the work
+            self.nodes[type(node)].append(node)
             self._note(node)
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
-                nodes.append(child)
+            for field in node._fields:
+                value = getattr(node, field, None)
+                for child in value if isinstance(value, list) else (value,):
+                    if isinstance(child, ast.AST) and not isinstance(child, MARKS):
+                        self.parents[child] = node
+                        line.append(child)
 
     def _note(self, node) -> None:
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Call):
+            self.all_calls.append(node)
+        elif isinstance(node, ast.Import):
             for alias in node.names:
                 self.imports[alias.asname or alias.name.split(".")[0]] = (
                     alias.name if alias.asname else alias.name.split(".")[0]
                 )
                 self.imports.setdefault(alias.name, alias.name)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            for alias in node.names:
-                if alias.name == "*":
-                    self.stars.append(node.module)
-                else:
-                    self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Call):
-            self.all_calls.append(node)
+        elif isinstance(node, ast.ImportFrom):
+            self._note_from(node)
+        elif isinstance(node, ast.arg):
+            self.parameters.add(node.arg)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
@@ -51,13 +58,26 @@ class Module:
                     self.stores[target.id] = node.value
                     self._constants[target.id] = UNKNOWN if known else _literal(node.value)
 
-    def neighbours(self) -> Iterator[str]:
-        """The texts of the modules beside this one that it imports, as far as they can be read."""
-        for name in sorted({each.split(".")[0] for each in self.imports.values()}) if self.folder else ():
-            path = self.folder / f"{name}.py"
-            if path.is_file() and path.stat().st_size <= LARGEST:
-                with suppress(OSError):
-                    yield path.read_text(errors="replace")
+    def _note_from(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            if node.level:
+                self.relative[alias.asname or alias.name] = node.level, node.module or "", alias.name
+            elif alias.name == "*":
+                self.stars.append(node.module)
+            else:
+                self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the text is a test: what it costs is nobody's training time."""
+        return self.path.name.startswith("test_") or bool({*self.path.parts[:-1]} & {*TESTS})
+
+    @cached_property
+    def definitions(self) -> dict[str, ast.AST]:
+        """Functions and classes by name: the module's own, and functions within functions where a name is free."""
+        nodes = [node for kind in (*FUNCTIONS, ast.ClassDef) for node in self.nodes[kind]]
+        inner = {node.name: node for node in nodes if not isinstance(self.parents[node], ast.ClassDef)}
+        return inner | {node.name: node for node in nodes if self.parents[node] is self.tree}
 
     def packages(self) -> set[str]:
         """The packages that are imported, by the first part of their names."""
@@ -74,19 +94,19 @@ class Module:
             return None
         if node.id in self.imports:
             return ".".join([self.imports[node.id], *reversed(parts)])
-        if not parts and self.stars and node.id not in self.stores:
+        if not parts and self.stars and node.id not in self.stores and node.id not in self.parameters:
             return f"{self.stars[-1]}.{node.id}"
         return None
 
     def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
         """Calls of what the package has under one of these names, wherever it was imported from."""
         for call in self.all_calls:
-            found = self.name(call.func)
-            if found and found.split(".")[0] == package and found.split(".")[-1] in names:
+            full = self.name(call.func)
+            if full and full.split(".")[0] == package and full.split(".")[-1] in names:
                 yield call
 
     def methods(self, *names: str) -> Iterator[ast.Call]:
-        """Calls of attributes of these names on anything that is no imported module."""
+        """Calls of attributes of these names on anything that is not an imported module."""
         for call in self.all_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr in names and not self.name(call.func):
                 yield call
@@ -119,17 +139,24 @@ class Module:
 
     def loops(self, node) -> list[ast.AST]:
         """The loops and comprehensions around a node within its function, the inner ones first."""
-        found = []
-        for each in self.ancestors(node):
-            if isinstance(each, SCOPES):
+        around = []
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, SCOPES):
                 break
-            if isinstance(each, (*LOOPS, *COMPREHENSIONS)):
-                found.append(each)
-        return found
+            if isinstance(ancestor, (*LOOPS, *COMPREHENSIONS)):
+                around.append(ancestor)
+        return around
 
     def scope(self, node) -> ast.AST:
         """The function around a node, or the module."""
         return next((each for each in self.ancestors(node) if isinstance(each, SCOPES)), self.tree)
+
+    def function(self, node) -> ast.AST:
+        """The function or method around a node, lambdas and classes aside, or the module."""
+        return next((each for each in self.ancestors(node) if isinstance(each, FUNCTIONS)), self.tree)
+
+    def class_around(self, node) -> ast.ClassDef | None:
+        return next((each for each in self.ancestors(node) if isinstance(each, ast.ClassDef)), None)
 
     def variable(self, node) -> str | None:
         """The text of the variable that a call's result is given to."""
@@ -142,6 +169,21 @@ class Module:
 
     def is_within(self, node, outer) -> bool:
         return any(each is outer for each in self.ancestors(node))
+
+
+def names_in(node) -> set[str]:
+    """The variables that an expression reads or binds."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def words_of(text: str) -> set[str]:
+    """The words that names in a text are made of: actor, net and obs of self.actorNet(next_obs)."""
+    return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())) - {""}
+
+
+def last_name(node) -> str:
+    """The last part of a dotted name: "step" of self.env.step; "" for what is not one."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _literal(node):

@@ -1,72 +1,93 @@
-"""Which release of a library a project uses: what it pins, else what is installed here."""
+"""Which releases of a library a project can be using: what its own files pin, and what its code could not do without.
+
+What is installed beside the doctor is never asked: it is not the project's.
+"""
 
 import re
-import tomllib
-from importlib import metadata
+from functools import cached_property
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-PINNING = ("requirements*.txt", "requirements*.lock", "environment.y*ml")
+from rlrepro.doctor.module import Module
+from rlrepro.doctor.pins import pins_below, specifier_in
 
-
-class Versions(dict):
-    """Releases by library: what the project pins, else what is installed here if the project allows it, else None."""
-
-    def __init__(self, pinned=()):
-        super().__init__(pinned)
-        self.allowed: dict[str, SpecifierSet] = {}
-        self._installed = set()
-
-    def __missing__(self, name: str) -> Version | None:
-        try:
-            found = Version(metadata.version(name))
-        except (metadata.PackageNotFoundError, InvalidVersion):
-            found = None
-        if found is not None and not self.allowed.get(name, SpecifierSet()).contains(found, prereleases=True):
-            found = None
-        self[name] = found
-        self._installed.add(name)
-        return found
-
-    def told(self, name: str) -> str:
-        """A library with its release, and where that is known from."""
-        return f"{name} {self[name]}{' (installed here)' if name in self._installed else ''}"
+# Every release that a rule tells apart from its neighbours.
+RELEASES = {
+    "tianshou": "0.3.0 0.4.0 0.4.2 0.4.3 0.4.5 0.4.8 0.4.9 0.4.10 0.4.11 0.5.0 0.5.1 1.0.0 1.1.0 1.2.0 2.0.0 2.0.1",
+    "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.8.0 0.9.2 0.10.0 0.11.1 0.12.0 0.13.0 0.14.0 0.14.1",
+}
+# What only some releases have: a pattern for full names that are imported, and the releases.
+ONLY_IN = {
+    "tianshou": (
+        (r"tianshou\.algorithm\b", ">=2.0"),
+        (r"tianshou\.policy\b.*", "<2.0"),
+        (r"tianshou\.trainer\.(on|off)policy_trainer|tianshou\.trainer\.offline_trainer", "<1.0"),
+        (r"tianshou\.trainer\.(On|Off)policyTrainer|tianshou\.trainer\.OfflineTrainer", ">=0.4.8,<2.0"),
+        (r"tianshou\.trainer\.(On|Off)PolicyTrainer.*", ">=2.0"),
+        (r"tianshou\.(data|highlevel)\.?.*\b(CollectStats|InfoStats|highlevel.*)", ">=1.0"),
+        (r"tianshou\.utils\.BasicLogger", "<1.1"),
+        (r"tianshou\.env\.maenv\b.*", "<0.5"),
+    ),
+}
 
 
-def versions_of(paths) -> Versions:
-    """What the files of a project pin with ==, in the folders of these paths."""
-    found = Versions()
-    for path in map(Path, paths):
-        folder = path if path.is_dir() else path.parent
-        for line in _requirements(folder):
-            try:
-                requirement = Requirement(line)
-                pins = [each.version for each in requirement.specifier if each.operator == "=="]
-                if pins:
-                    found[canonicalize_name(requirement.name)] = Version(pins[0])
-                elif requirement.specifier:
-                    found.allowed[canonicalize_name(requirement.name)] = requirement.specifier
-            except (InvalidRequirement, InvalidVersion):
-                continue
-    return found
+class Versions:
+    """The releases that each library may have, by file. `known` are specifiers by library that overrule everything."""
+
+    def __init__(self, known: dict[str, str] | None = None, root: Path | None = None):
+        self._known, self._root = {name: SpecifierSet(text) for name, text in (known or {}).items()}, root
+
+    def all_in(self, module: Module, library: str, affected: str) -> str | None:
+        """Why every release that this file can be run with is among those affected, as a clause: what pins it, or what
+        it imports; None where one may not be. `affected` is a specifier: ">=0.4.11,<1.1"."""
+        specifier, why = self._of(module, library)
+        releases = self._releases(library, specifier)
+        inside = _within(releases, affected)
+        return why if why and releases and len(inside) == len(releases) else None
+
+    def any_in(self, module: Module, library: str, affected: str) -> bool:
+        """Whether a release that this file can be run with is among those affected."""
+        return bool(_within(self._releases(library, self._of(module, library)[0]), affected))
+
+    def _of(self, module: Module, library: str) -> tuple[SpecifierSet, str]:
+        """What this file's release is held to, and why."""
+        if library in self._known:
+            return self._known[library], f"this is {library} {self._known[library]}".replace("==", "")
+        specifier, why = self._pinned(module, library) or (SpecifierSet(), "")
+        names = sorted({*module.imports.values(), *module.stars})
+        for pattern, only in ONLY_IN.get(library, ()):
+            name = next((name for name in names if re.fullmatch(pattern, name)), None)
+            both = specifier & SpecifierSet(only)
+            if name and (left := self._releases(library, both)) and left != self._releases(library, specifier):
+                specifier, why = both, f"{f'{why}, and ' if why else ''}{name} is in {library} {only} alone"
+        return specifier, why
+
+    def _releases(self, library: str, specifier: SpecifierSet) -> list[Version]:
+        exact = [each.version for each in specifier if each.operator == "==" and not each.version.endswith("*")]
+        releases = {*RELEASES.get(library, "").split(), *exact}
+        return [Version(each) for each in releases if specifier.contains(each, prereleases=True)]
+
+    def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
+        """The pin in the file itself (a notebook's `!pip install`), else in the nearest folder above it, else the only
+        one that the project has anywhere."""
+        installs = "\n".join(line for line in module.text.split("\n") if line.lstrip().startswith("pass  # "))
+        if (own := specifier_in(installs, library)) is not None:
+            return own, f"a cell installs {library}{own}"
+        pins = [(file, each[library]) for file, each in self._pins if library in each]
+        for folder in module.path.absolute().parents:
+            for file, specifier in pins:
+                if file.parent == folder:
+                    return specifier, f"{file.name} asks for {library}{specifier}"
+        if len({str(specifier) for _, specifier in pins}) == 1:
+            return pins[0][1], f"{pins[0][0].name} asks for {library}{pins[0][1]}"
+        return None
+
+    @cached_property
+    def _pins(self) -> list[tuple[Path, dict[str, SpecifierSet]]]:
+        return list(pins_below(self._root.absolute(), RELEASES)) if self._root else []
 
 
-def _requirements(folder: Path) -> list[str]:
-    lines = []
-    for pattern in PINNING:
-        for path in sorted(folder.glob(pattern)):
-            try:
-                text = path.read_text(errors="replace")
-            except OSError:
-                continue
-            lines += [re.split(r"\s+#|\s+--", line.strip().lstrip("- "))[0] for line in text.splitlines()]
-    try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(errors="replace"))
-        lines += [str(each) for each in project.get("project", {}).get("dependencies", [])]
-    except (OSError, tomllib.TOMLDecodeError, AttributeError, TypeError):
-        pass
-    return lines
+def _within(releases: list[Version], affected: str) -> list[Version]:
+    return [release for release in releases if SpecifierSet(affected).contains(release, prereleases=True)]

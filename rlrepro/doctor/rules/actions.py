@@ -18,7 +18,7 @@ STORING = ("extend", "add", "push", "append", "store", "set_at")
     chapter="05_large_action_spaces",
     claims=("LA2",),
 )
-def one_hot_environment(module, versions):
+def one_hot_environment(module, project):
     """GymEnv's default is a one-hot vector of int64: eight bytes for every action there is, in each transition."""
     largest = max((n for n in _spaces(module) if n is not UNKNOWN), default=0)
     if largest < LARGE:
@@ -36,7 +36,7 @@ def one_hot_environment(module, versions):
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),
 )
-def one_hot_stored(module, versions):
+def one_hot_stored(module, project):
     """`F.one_hot` gives eight bytes for every action there is; in a buffer each transition holds them."""
     for call in module.calls("torch", "one_hot"):
         count = module.value(module.argument(call, "num_classes", 1))
@@ -52,7 +52,7 @@ def one_hot_stored(module, versions):
     chapter="05_large_action_spaces",
     claims=("LA3",),
 )
-def pearl_space(module, versions):
+def pearl_space(module, project):
     """Pearl stores the features of all actions with every transition, twice, and sends every state of a batch through
     the critics together with every action."""
     for call in module.calls("pearl", "DiscreteActionSpace"):

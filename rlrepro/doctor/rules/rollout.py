@@ -1,77 +1,150 @@
 """Whole rollouts through a network at once."""
 
 import ast
+import re
 
 from rlrepro.doctor.finding import rule
+from rlrepro.doctor.minibatches import is_gradient_step, learning_loops, part_of, without_views
+from rlrepro.doctor.module import FUNCTIONS, last_name, words_of
 
-NO_GRADIENTS = ("no_grad", "inference_mode")
+# Words of a name that stand for a network, and words beside which they do not.
+NETWORK = {
+    "actor",
+    "critic",
+    "policy",
+    "net",
+    "network",
+    "model",
+    "agent",
+    "ac",
+    "encoder",
+    "vf",
+    "pi",
+    "discriminator",
+}
+NETWORK |= {"baseline", "predictor", "critics", "value", "module", "nn", "qnet", "pinet", "vnet", "disc"}
+NOT = {"env", "envs", "buffer", "loss", "losses", "optim", "optimizer", "scaler", "normalizer", "rms", "log", "logger"}
+NOT |= {"scheduler", "config", "cfg", "save", "load", "trainer", "normalizers", "normaliser", "norm", "dict", "loader"}
+METHODS = {"forward", "evaluate_actions", "evaluate", "get_value", "get_values", "get_action_and_value", "act", "v"}
+METHODS |= {"predict_values", "compute_values", "evaluate_action", "get_dist", "actor", "critic", "policy", "predict"}
+METHODS |= {"get_distribution", "get_action_log_prob", "get_log_prob", "action_log_prob", "pi", "get_policy", "value"}
+KNOWN = {"torch", "numpy", "tianshou", "torchrl", "gym", "gymnasium", "random", "math"}
+BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
+EPOCHS = re.compile(
+    r"epoch|iters?\b|updates?\b|updates?_(per|steps|times?|num)|num_updates|reuse|optim_", re.IGNORECASE
+)
+MADE_WHOLE = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
+ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|observations|obs_|transition|episode", re.I)
 
 
 @rule(
     "RO001",
     "a whole rollout passes through a network at once, in a function that learns in minibatches",
-    words=NO_GRADIENTS,
-    cure="rlrepro.fixes.in_chunks(network, rows, size=minibatch)",
+    words=("backward", "optim", "evaluate_actions"),
+    cure="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() where nothing is learned",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
 )
-def whole_at_once(module, versions):
-    """The gradient steps were cut into minibatches because the whole does not fit with gradients. Without gradients it
-    takes less, but still in proportion to the rollout: memory is full where nobody set a size."""
-    for block in ast.walk(module.tree):
-        if not isinstance(block, ast.With) or not any(
-            _without_gradients(module, item.context_expr) for item in block.items
-        ):
-            continue
-        cut = _cut_in_loops(module, module.scope(block))
-        for call in module.all_calls:
-            if not module.is_within(call, block) or module.loops(call) or module.name(call.func):
+def whole_at_once(module, project):
+    """The gradient steps were cut into minibatches because the whole does not fit with gradients. This pass takes
+    memory in proportion to the rollout, whatever the minibatch size; without `no_grad` it keeps a graph as well."""
+    seen = set()  # one finding for what a block passes whole
+    for learning in learning_loops(module, project):
+        function = module.function(learning.loop)
+        for call in _network_calls(module, function):
+            if module.is_within(call, learning.loop):
                 continue
-            whole = [ast.unparse(each) for each in call.args if ast.unparse(each) in cut]
-            if whole and _may_be_network(call):
-                message = (
-                    f"{ast.unparse(call.func)} gets all rows of {whole[0]} at once; the loop below takes some at a time"
-                )
+            whole = next((text for arg in _arguments(call) if (text := part_of(arg, learning.whole))), None)
+            block = next(each for each in module.ancestors(call) if isinstance(each, BLOCKS))
+            if whole and (block, whole) not in seen:
+                seen.add((block, whole))
+                message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
+                yield call, message + "minibatches of it", "medium"
+    for call in module.methods("evaluate_actions"):
+        if whole := _all_timesteps(call):
+            yield call, f"evaluate_actions gets all timesteps of {whole} at once", "medium"
+
+
+@rule(
+    "RO002",
+    "every gradient step takes the whole rollout",
+    words=("backward", "optim", "evaluate_actions"),
+    cure="for index in torch.randperm(len(x)).split(minibatch): x[index] ..., which also takes more gradient steps",
+    chapter="02_logp_old_oom",
+)
+def no_minibatches(module, project):
+    """All timesteps of the rollout pass through the network with gradients, several times, and nothing cuts them: the
+    memory of a step grows with the rollout, and there is no size to turn down."""
+    for loop in module.nodes[ast.For]:
+        if not EPOCHS.search(ast.unparse(loop.iter)):
+            continue
+        inner = [node for node in ast.walk(loop) if isinstance(node, ast.For | ast.While) and node is not loop]
+        steps = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and is_gradient_step(node)]
+        if not steps or any(module.is_within(step, each) for step in steps for each in inner):
+            continue
+        function = module.function(loop)
+        for call in _network_calls(module, function, NETWORK | {"loss"}):
+            if module.is_within(call, loop) and (whole := _stacked(module, function, loop, call)):
+                message = f"{ast.unparse(call.func)} gets all of {whole} in each gradient step, without minibatches"
                 yield call, message, "medium"
+                break
 
 
-def _without_gradients(module, node) -> bool:
-    name = module.name(node.func) if isinstance(node, ast.Call) else None
-    return bool(name) and name.split(".")[0] == "torch" and name.split(".")[-1] in NO_GRADIENTS
+def _network_calls(module, function, words=frozenset(NETWORK)):
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and _is_network(module, node.func, words):
+            yield node
 
 
-def _cut_in_loops(module, scope) -> set[str]:
-    """What is indexed, or split, by loops of a function: the names of what is taken in parts."""
-    found = set()
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            loops = module.loops(node)
-            targets = {
-                each.id
-                for loop in loops
-                if hasattr(loop, "target")
-                for each in ast.walk(loop.target)
-                if isinstance(each, ast.Name)
-            }
-            if targets & {each.id for each in ast.walk(node.slice) if isinstance(each, ast.Name)}:
-                found.add(ast.unparse(node.value))
-        if isinstance(node, ast.For) and getattr(getattr(node.iter, "func", None), "attr", "") in ("split", "chunk"):
-            found.add(ast.unparse(node.iter.func.value))
-    return found
+def _is_network(module, func, words) -> bool:
+    """Whether a name is one that networks, and their methods, have; a guess, but no other evidence is needed often."""
+    name = last_name(func)
+    if not name or name[:1].isupper() or (module.name(func) or "").split(".")[0] in KNOWN:
+        return False
+    if isinstance(func, ast.Attribute) and name in METHODS:
+        return bool(words_of(ast.unparse(func.value)) & (NETWORK | {"self"})) and not words_of(ast.unparse(func)) & NOT
+    return (
+        bool(words_of(name) & NETWORK) and not words_of(ast.unparse(func)) & NOT and not name.startswith(("get_", "_"))
+    )
 
 
-def _may_be_network(call) -> bool:
-    """A call of a variable, an attribute or a method named as networks' are; no function that is known to be none."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return not name[:1].isupper() and name not in {
-        "len",
-        "print",
-        "sum",
-        "min",
-        "max",
-        "list",
-        "range",
-        "float",
-        "int",
-        "type",
-    }
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _all_timesteps(call: ast.Call) -> str | None:
+    """buffer.obs[:-1].reshape(-1, ...): every timestep that a rollout buffer holds, as in MAPPO's many descendants."""
+    for arg in call.args:
+        inner = without_views(arg)
+        if inner is not arg and isinstance(inner, ast.Subscript) and ast.unparse(inner.slice) == ":-1":
+            return ast.unparse(inner.value)
+    return None
+
+
+def _stacked(module, function, loop, call) -> str | None:
+    """The argument that was made before the loop, from the lists of a rollout; None where it is a sample of them."""
+    if ".sample(" in ast.unparse(function):
+        return None
+    outside = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and not module.is_within(node, loop):
+            for target in node.targets:
+                for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    outside[ast.unparse(part)] = node.value
+    for arg in _arguments(call):
+        value = outside.get(ast.unparse(arg))
+        if value is not None and _is_rollout(value):
+            return ast.unparse(arg)
+    return None
+
+
+def _is_rollout(value) -> bool:
+    """What a method called rollout or collect returned, or a tensor made of a rollout's lists."""
+    calls = {last_name(each.func) for each in ast.walk(value) if isinstance(each, ast.Call)}
+    text = ast.unparse(value)
+    taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # of what samples, get takes everything
+    return (
+        bool(calls & {"rollout", "collect_rollout", "collect", "collect_trajectories"})
+        or bool(taken)
+        or (bool(calls & MADE_WHOLE) and bool(ROLLOUT.search(text)))
+    )

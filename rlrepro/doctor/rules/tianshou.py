@@ -1,7 +1,5 @@
 """What goes wrong with tianshou's two batch sizes, and its releases."""
 
-from packaging.version import Version
-
 from rlrepro.doctor.edits import after, imported, is_imported, replaced, stands_alone, with_argument
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.module import UNKNOWN
@@ -9,8 +7,8 @@ from rlrepro.doctor.module import UNKNOWN
 POLICIES = ("PPOPolicy", "A2CPolicy", "PPO", "A2C", "NPGPolicy", "TRPOPolicy", "GAILPolicy", "NPG", "TRPO", "GAIL")
 TRAINERS = ("OnpolicyTrainer", "onpolicy_trainer", "OnPolicyTrainerParams")
 DEFAULT = 256  # of max_batchsize, in every release
-BROKEN = Version("0.4.11"), Version("1.1.0")  # from, and to before
-KEEPS_GRADIENTS = Version("1.2.0"), Version("2.0.1")  # the first and the last that was seen to
+BROKEN = ">=0.4.11,<1.1"
+KEEPS_GRADIENTS = ">=1.2,<=2.0.1"  # the last is the newest that was looked at
 
 
 def _chunked(module, call):
@@ -43,27 +41,20 @@ def _without_gradients(module, _):
     cure="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
     chapter="02_logp_old_oom",
     claims=("LO1",),
-    fix=_chunked,
+    autofix=_chunked,
 )
-def whole_rollout(module, versions):
+def whole_rollout(module, project):
     """From 0.4.11 to 1.0.0, PPO's `process_fn` hands the whole rollout to the actor in one forward pass, whatever
     `max_batchsize` is, and so needs memory in proportion to the rollout."""
-    version = versions["tianshou"]
-    if version and not BROKEN[0] <= version < BROKEN[1]:
+    versions = project.versions
+    if not versions.any_in(module, "tianshou", BROKEN):
         return
+    why = versions.all_in(module, "tianshou", BROKEN)
     for call in module.calls("tianshou", "PPOPolicy"):
-        if version:
-            yield (
-                call,
-                f"{versions.told('tianshou')} computes logp_old on the whole rollout at once; 1.1.0 does not",
-                "high",
-            )
+        if why:
+            yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once, and {why}", "high"
         else:
-            yield (
-                call,
-                "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: see `pip show tianshou`",
-                "low",
-            )
+            yield call, "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: which do you have?", "low"
 
 
 @rule(
@@ -72,9 +63,9 @@ def whole_rollout(module, versions):
     words=("tianshou",),
     cure="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
-    fix=_same_size,
+    autofix=_same_size,
 )
-def forgotten_size(module, versions):
+def forgotten_size(module, project):
     """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. Who raises the first because the
     card has room usually wants the second raised as well: passes of 256 rows then take needlessly long."""
     largest = _largest_batch(module)
@@ -92,7 +83,7 @@ def forgotten_size(module, versions):
     chapter="01_two_batch_sizes",
     claims=("TB5",),
 )
-def no_size(module, versions):
+def no_size(module, project):
     """`max_batchsize=None` and `0` fail in the first update; `batch_size=None` and `0` silently mean all rows at once,
     which is what somebody who turns sizes down may arrive at."""
     for call in module.calls("tianshou", *POLICIES):
@@ -111,16 +102,16 @@ def no_size(module, versions):
     words=("tianshou",),
     cure="Before training: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
-    fix=_without_gradients,
+    autofix=_without_gradients,
 )
-def collecting(module, versions):
+def collecting(module, project):
     """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so that every activation of a step is kept for a
     backward pass that never comes."""
-    version = versions["tianshou"]
-    if not version or not KEEPS_GRADIENTS[0] <= version <= KEEPS_GRADIENTS[1] or "no_grad" in module.text:
+    why = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
+    if not why or "no_grad" in module.text:
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
-        yield call, f"{versions.told('tianshou')} collects with gradients, which costs memory for nothing", "medium"
+        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients, which nothing uses, and {why}", "medium"
 
 
 def _largest_batch(module) -> int:

@@ -2,12 +2,10 @@
 
 import ast
 
-from packaging.version import Version
-
 from rlrepro.doctor.edits import imported, replaced, with_argument
 from rlrepro.doctor.finding import rule
 
-COPIES_IDS = Version("0.7.0")  # before it
+COPIES_IDS = "<0.7"
 WRITES = ("extend", "add")
 
 
@@ -28,16 +26,11 @@ def _incremental(module, call):
     chapter="03_slice_sampler",
     claims=("SS8",),
 )
-def old_release(module, versions):
+def old_release(module, project):
     """Before 0.7.0 a sample copies the episode ids of all stored rows before it compares them."""
-    version = versions["torchrl"]
-    if version and version < COPIES_IDS:
+    if why := project.versions.all_in(module, "torchrl", COPIES_IDS):
         for call in module.calls("torchrl", "SliceSampler"):
-            yield (
-                call,
-                f"{versions.told('torchrl')} copies the ids of all stored rows for each sample; 0.7.0 does not",
-                "high",
-            )
+            yield call, f"torchrl before 0.7.0 copies the ids of all stored transitions per sample, and {why}", "high"
 
 
 @rule(
@@ -48,7 +41,7 @@ def old_release(module, versions):
     chapter="03_slice_sampler",
     claims=("SS6",),
 )
-def ids_for_flags(module, versions):
+def ids_for_flags(module, project):
     """Ids of eight bytes are compared row by row; a done flag is one byte."""
     for call in _samplers(module):
         if module.argument(call, "traj_key") is not None and not _given(module, call, "end_key"):
@@ -62,9 +55,9 @@ def ids_for_flags(module, versions):
     cure="SliceSampler(..., cache_values=True)",
     chapter="03_slice_sampler",
     claims=("SS7",),
-    fix=_cached_always,
+    autofix=_cached_always,
 )
-def no_cache(module, versions):
+def no_cache(module, project):
     """Each sample looks for the ends of all episodes again. In a buffer that does not change they stay in place."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
@@ -83,9 +76,9 @@ def no_cache(module, versions):
     cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
-    fix=_incremental,
+    autofix=_incremental,
 )
-def useless_cache(module, versions):
+def useless_cache(module, project):
     """With `cache_values=True` a write throws the cache away, and the next sample reads every stored row again."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
@@ -100,9 +93,9 @@ def useless_cache(module, versions):
     cure="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
-    fix=_incremental,
+    autofix=_incremental,
 )
-def reads_everything(module, versions):
+def reads_everything(module, project):
     """Each sample reads every stored row, so that it takes longer the fuller the buffer is, in every release."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)

@@ -1,0 +1,208 @@
+"""Which lists hold arrays: observations, and what an environment returns."""
+
+import ast
+from collections.abc import Iterator
+
+from rlrepro.doctor.module import Module, last_name, words_of
+from rlrepro.doctor.project import Definition, Project
+
+# Words of a name that stand for an observation, and words beside which they do not.
+OBSERVATION = {"state", "states", "obs", "ob", "observation", "observations", "frame", "frames", "image", "images"}
+OBSERVATION |= {"img", "imgs", "screen", "screens", "obses", "obss", "nextstate", "nextstates", "newstate"}
+SCALAR = {"value", "values", "action", "actions", "act", "reward", "rewards", "done", "dones", "dim", "dims", "size"}
+SCALAR |= {"shape", "len", "num", "n", "idx", "id", "index", "indices", "count", "log", "logp", "prob", "probs", "mask"}
+SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "std", "mean", "sum", "hidden", "dict"}
+SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
+SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch"}
+CONVOLUTION = "Conv"
+TRANSPOSED = object()
+LISTS = ("list", "deque", "collections.deque")
+
+
+def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> str | None:
+    """The elements of an expression that is evidently a list, or a tuple, of arrays; None where it may not be.
+    So many calls are followed to where it was made."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "list" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.ListComp):
+        named = _is_positional(node.elt) and _named(_given_to(module, node))
+        return _text(node.elt) if named or _is_array(module, node.elt) else None
+    if isinstance(node, ast.List) and len(node.elts) == 1 and CONVOLUTION in module.text:
+        return _text(node.elts[0]) if _is_array(module, node.elts[0]) else None  # a vector would cost little
+    if isinstance(node, ast.Name | ast.Attribute):
+        return _held(module, project, node, calls)
+    return None
+
+
+def _held(module: Module, project: Project, node, calls: int) -> str | None:
+    """What a variable holds, by where it is filled: append, a comprehension, or zip(*transitions)."""
+    name, elements, transposed = ast.unparse(node), [], False
+    for other in ast.walk(_home(module, node)):
+        if isinstance(other, ast.Assign | ast.AnnAssign) and other.value is not None:
+            if module.is_within(node, other):
+                continue  # states = torch.tensor(states)
+            for value in _given(module, project, other, name, calls):
+                if isinstance(value, ast.ListComp):
+                    elements.append(value.elt)
+                elif value is TRANSPOSED:
+                    transposed = True
+                elif not _is_empty_list(value) and not _is_tensor(module, value):
+                    return None  # it is something else, at least at times
+        elif _appends_to(other, name):
+            elements.append(other.args[0])
+    if isinstance(node, ast.Attribute) and not elements and _is_transposed(module.stores.get(ast.unparse(node.value))):
+        transposed = True  # batch.state of batch = Transition(*zip(*transitions))
+    if transposed:
+        return _last(name) if not elements and _named(_last(name)) else None
+    arrays = [each for each in elements if _is_array(module, each) or (_is_positional(each) and _named(_last(name)))]
+    return _text(arrays[0]) if arrays and len(arrays) == len(elements) else None
+
+
+def _appends_to(node, name: str) -> bool:
+    is_append = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
+    return is_append and bool(node.args) and ast.unparse(node.func.value) == name
+
+
+def _is_tensor(module: Module, value) -> bool:
+    """Whether a call of torch made it: states = torch.cat(...), in another line than the one that is looked at."""
+    return isinstance(value, ast.Call) and (module.name(value.func) or "").split(".")[0] == "torch"
+
+
+def _given(module: Module, project: Project, assignment, name: str, calls: int) -> Iterator:
+    """The values that a variable is given by an assignment, alone or in a tuple; TRANSPOSED for a part of zip(*x)."""
+    for target in assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]:
+        if ast.unparse(target) == name:
+            yield assignment.value
+        elif isinstance(target, ast.Tuple):
+            for position, part in enumerate(target.elts):
+                if ast.unparse(part) == name:
+                    yield _part(module, project, assignment.value, position, calls)
+
+
+def _part(module: Module, project: Project, value, position: int, calls: int):
+    """One of several values that are assigned at once."""
+    if isinstance(value, ast.Tuple):
+        return value.elts[position] if position < len(value.elts) else value
+    if _is_transposed(value):
+        return TRANSPOSED
+    if calls and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        methods = project.methods_named(module, value.func.attr)
+        if methods and all(_returns_lists(project, method, position) for method in methods):
+            return TRANSPOSED
+    return value
+
+
+def _returns_lists(project: Project, method: Definition, position: int) -> bool:
+    """Whether a method returns zip(*batch), or a tuple of which this part is a list of arrays."""
+    returns = [each.value for each in ast.walk(method.node) if isinstance(each, ast.Return) and each.value is not None]
+    return bool(returns) and all(
+        _is_transposed(value)
+        or (
+            isinstance(value, ast.Tuple)
+            and position < len(value.elts)
+            and list_of_arrays(method.module, project, value.elts[position], calls=0) is not None
+        )
+        for value in returns
+    )
+
+
+def _given_to(module: Module, node) -> str:
+    """The last name of the variable that is made of an expression: states in states = torch.tensor([...]).to(device)."""
+    for each in module.ancestors(node):
+        if isinstance(each, ast.Assign):
+            return _last(ast.unparse(each.targets[0]))
+        if not isinstance(each, ast.Call | ast.Attribute):
+            break
+    return ""
+
+
+def _home(module: Module, node) -> ast.AST:
+    """Where a variable is filled: the class of an attribute, else the function."""
+    around = module.class_around(node) if isinstance(node, ast.Attribute) else None
+    return around or module.function(node)
+
+
+def _is_empty_list(node) -> bool:
+    if isinstance(node, ast.List):
+        return not node.elts
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in LISTS
+
+
+def _is_positional(node) -> bool:
+    """transition[0], minibatch[i][3]: an element that only its list gives a name to."""
+    return isinstance(node, ast.Subscript) and not _is_text(node.slice)
+
+
+def _is_text(node) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _last(name: str) -> str:
+    return name.split(".")[-1]
+
+
+def _is_transposed(node) -> bool:
+    """zip(*batch), map(list, zip(*batch)), Transition(*zip(*batch))."""
+    if not isinstance(node, ast.Call):
+        return False
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return any(
+        last_name(call.func) == "zip" and any(isinstance(arg, ast.Starred) for arg in call.args) for call in calls
+    ) and not any(module_of_arrays in ast.unparse(node) for module_of_arrays in ("np.", "numpy.", "torch."))
+
+
+def _is_array(module: Module, node) -> bool:
+    """Whether an element is an observation by its name, or what an environment returned."""
+    if isinstance(node, ast.Subscript):
+        return _is_text(node.slice) and _named(node.slice.value)
+    if isinstance(node, ast.Call):  # state.copy(), np.array(state)
+        full = module.name(node.func) or ""
+        return full.split(".")[0] == "numpy" or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    if _made_a_tensor(module, node):
+        return False
+    return _named(last_name(node)) or _from_environment(module, node)
+
+
+def _named(name: str) -> bool:
+    words = words_of(name)
+    return bool(words & OBSERVATION) and not words & SCALAR
+
+
+def _made_a_tensor(module: Module, node) -> bool:
+    """Whether the variable is given a tensor, or a plain number, in its function."""
+    name = ast.unparse(node)
+    for other in ast.walk(_home(module, node)):
+        if isinstance(other, ast.Assign) and any(ast.unparse(target) == name for target in other.targets):
+            full = [module.name(call.func) or "" for call in ast.walk(other.value) if isinstance(call, ast.Call)]
+            if any(each.split(".")[0] == "torch" for each in full) or isinstance(other.value, ast.Constant | ast.List):
+                return True
+    return False
+
+
+def _from_environment(module: Module, node) -> bool:
+    """Whether a variable is the first of what a `step` or a `reset` of an environment returns."""
+    name = ast.unparse(node)
+    for other in ast.walk(_home(module, node)):
+        if not isinstance(other, ast.Assign) or not isinstance(other.value, ast.Call):
+            continue
+        if last_name(other.value.func) not in ("step", "reset") or "env" not in ast.unparse(other.value.func):
+            continue
+        for target in other.targets:
+            first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
+            if ast.unparse(first) == name:
+                return True
+    return any(_carries(module, other, name) for other in ast.walk(_home(module, node)))
+
+
+def _carries(module: Module, other, name: str) -> bool:
+    """`s, a, r, s_prime, done = transition`: single letters, as in many small scripts."""
+    if isinstance(other, ast.Assign) and isinstance(other.targets[0], ast.Tuple):
+        parts = [ast.unparse(each) for each in other.targets[0].elts]
+        return name in ("s", "s_", "s_prime", "s2", "ns") and "s" in parts and bool({"r", "a"} & {*parts})
+    return False
+
+
+def _text(node) -> str:
+    return ast.unparse(node)[:40]

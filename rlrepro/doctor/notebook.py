@@ -1,0 +1,39 @@
+"""The code of a notebook as one text, with magics and shell commands replaced by statements that do nothing."""
+
+import json
+import re
+
+ASSIGNED = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")  # files = !ls
+
+
+def code_of(content: bytes) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """(text, where each code cell begins: (line, number of the cell)). Raises ValueError, KeyError, TypeError or
+    AttributeError for what is not a notebook."""
+    lines, starts = [], []
+    for number, cell in enumerate(json.loads(content)["cells"]):
+        if cell.get("cell_type") == "code":
+            starts.append((len(lines) + 1, number))
+            lines += without_magics(source_of(cell))
+    return "\n".join(lines) + "\n", tuple(starts)
+
+
+def source_of(cell: dict) -> str:
+    """The text of a cell, which the format keeps whole or as a list of lines."""
+    source = cell.get("source", "")
+    return source if isinstance(source, str) else "".join(source)
+
+
+def without_magics(text: str) -> list[str]:
+    """The lines of a cell, as many as before; lines that continue a shell command go with it."""
+    whole = text.lstrip().startswith("%%")
+    lines, continued = [], False
+    for line in text.removesuffix("\n").split("\n"):
+        bare = line.lstrip()
+        magic = whole or continued or bare.startswith(("%", "!", "?")) or (bare.endswith("?") and "#" not in bare)
+        if magic:
+            indent = line[: len(line) - len(bare)] * (not continued)
+            line, continued = f"{indent}pass  # {bare}", bare.rstrip().endswith("\\")
+        elif said := ASSIGNED.match(line):
+            line, continued = f"{said[1]}None", bare.rstrip().endswith("\\")
+        lines.append(line)
+    return lines

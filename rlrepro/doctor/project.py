@@ -1,0 +1,162 @@
+"""The project that a file belongs to: what its modules import from each other, and what a function ends up calling."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from rlrepro.doctor.files import folders_below
+from rlrepro.doctor.module import FUNCTIONS, LARGEST, Module
+from rlrepro.doctor.versions import Versions
+
+TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")
+TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # mark the top folder of a project
+ABOVE = 8  # folders that an import is looked for in, from the file's own upwards
+NEAR = 30  # modules that are searched for a method
+MOST_MODULES = 100  # that are followed from one import
+RE_EXPORTS = 5  # packages that hand a name on, one to the next
+
+
+class Definition(NamedTuple):
+    """A function, a class or a whole module, and the module that it is in."""
+
+    module: Module
+    node: ast.AST
+
+
+class Project:
+    """One project: its `versions`, and its modules, which are read as they are asked for. `read(path)` returns a Module,
+    or None."""
+
+    def __init__(self, root: Path, read: Callable[[Path], Module | None], versions: Versions):
+        self.root, self.read, self.versions = root, cache(read), versions
+        self._imports: dict[Module, list[Module]] = {}
+        self._mentioned: dict[tuple[re.Pattern, Path], bool] = {}
+
+    def mentions(self, pattern: re.Pattern, near: Path) -> bool:
+        """Whether a text that may belong with a file has this: Python, notebooks, shell scripts and settings. In a
+        package that is the whole project; beside scripts, their folder, what is below it, and the files above it."""
+        inside = (near.parent / "__init__.py").exists()
+        scope = self.root if inside else near.parent
+        if (pattern, scope) not in self._mentioned:
+            texts = chain(_texts(scope, deep=True), *(_texts(above, deep=False) for above in self._above(scope)))
+            self._mentioned[pattern, scope] = any(pattern.search(text) for text in texts)
+        return self._mentioned[pattern, scope]
+
+    def _above(self, folder: Path) -> list[Path]:
+        above = [each for each in folder.parents if each == self.root or self.root in each.parents]
+        return above if folder != self.root else []
+
+    def imported_by(self, module: Module) -> list[Module]:
+        """The modules of this project that one imports, and these in turn, itself first."""
+        if module not in self._imports:
+            line = self._imports[module] = [module]
+            for each in line:
+                for name in (*each.imports, *each.relative):
+                    found = self._imported(each, name, RE_EXPORTS)
+                    if found is not None and found.module not in line and len(line) < MOST_MODULES:
+                        line.append(found.module)
+        return self._imports[module]
+
+    def definition(self, module: Module, node, depth: int = RE_EXPORTS) -> Definition | None:
+        """What a name, or a dotted name, stands for: a function or class of this project, or a module of it."""
+        if isinstance(node, ast.Name):
+            if node.id in module.definitions:
+                return Definition(module, module.definitions[node.id])
+            return self._imported(module, node.id, depth)
+        if isinstance(node, ast.Attribute):
+            full = module.name(node)
+            if full and (whole := self._at(module, 0, *full.rpartition(".")[::2], depth)):
+                return whole
+            outer = self.definition(module, node.value, depth)
+            if outer and outer.node is outer.module.tree:
+                return self._of(outer.module, node.attr, depth)
+        return None
+
+    def method(self, cls: Definition, name: str) -> Definition | None:
+        """A method of a class, or of the first class above it in this project that has one."""
+        for above in self.ancestry(cls):
+            for node in above.node.body:
+                if isinstance(node, FUNCTIONS) and node.name == name:
+                    return Definition(above.module, node)
+        return None
+
+    def methods_named(self, module: Module, name: str) -> list[Definition]:
+        """The methods of this name of the classes in a module, in what it imports of this project, and beside it."""
+        beside = [self.read(path) for path in sorted(module.path.parent.glob("*.py"))[:NEAR]]
+        near = dict.fromkeys([*self.imported_by(module)[:NEAR], *filter(None, beside)])
+        return [
+            Definition(each, node)
+            for each in near
+            for node in each.nodes[ast.FunctionDef]
+            if node.name == name and isinstance(each.parents[node], ast.ClassDef)
+        ]
+
+    def ancestry(self, cls: Definition) -> list[Definition]:
+        """A class and the classes above it in this project, the nearest first."""
+        line = [cls]
+        for below in line:
+            for base in below.node.bases:
+                above = self.definition(below.module, base)
+                if above is not None and isinstance(above.node, ast.ClassDef) and above not in line:
+                    line.append(above)
+        return line
+
+    def _imported(self, module: Module, name: str, depth: int) -> Definition | None:
+        if name in module.relative:
+            return self._at(module, *module.relative[name], depth)
+        if name in module.imports:
+            return self._at(module, 0, *module.imports[name].rpartition(".")[::2], depth)
+        for star in module.stars:
+            if other := self._at(module, 0, star, name, depth):
+                return other
+        return None
+
+    def _at(self, module: Module, level: int, package: str, name: str, depth: int) -> Definition | None:
+        """What `from {level * "."}{package} import {name}` brings, if it lies in this project."""
+        for dotted in (package, f"{package}.{name}".strip(".")):
+            path = self._file(module.path, level, dotted) if dotted or level else None
+            other = self.read(path) if path else None
+            if other is not None and dotted != package:
+                return Definition(other, other.tree)
+            if other is not None and other is not module and (inner := self._of(other, name, depth)):
+                return inner
+        return None
+
+    def _of(self, module: Module, name: str, depth: int) -> Definition | None:
+        if name in module.definitions:
+            return Definition(module, module.definitions[name])
+        return self._imported(module, name, depth - 1) if depth else None
+
+    def _file(self, start: Path, level: int, dotted: str) -> Path | None:
+        folders = [start.parent, *start.parents[1:ABOVE]]
+        bases = folders[level - 1 : level] if level else folders
+        for base in bases:
+            target = base.joinpath(*dotted.split(".")) if dotted else base
+            for path in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
+                if path.is_file():
+                    return path
+            if not level and base == self.root:
+                break
+        return None
+
+
+def _texts(folder: Path, *, deep: bool) -> Iterator[str]:
+    for here, names in folders_below(folder, skip=lambda below: not deep):
+        for path in (here / name for name in names):
+            if path.suffix in TEXTS or "Dockerfile" in path.name:
+                with suppress(OSError):
+                    if path.stat().st_size <= LARGEST:
+                        yield path.read_text(errors="replace")
+
+
+def root_of(path: Path, top: Path) -> Path:
+    """The folder of the project that a file belongs to: the nearest above it that is marked as one, `top` at most."""
+    for folder in path.parents:
+        if folder == top or any((folder / name).exists() for name in TOP):
+            return folder
+    return top

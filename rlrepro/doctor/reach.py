@@ -1,0 +1,72 @@
+"""What a function ends up calling, across the modules of its project."""
+
+import ast
+from collections.abc import Iterator
+
+from rlrepro.doctor.module import FUNCTIONS, Module
+from rlrepro.doctor.project import Definition, Project
+
+MOST_FUNCTIONS = 400  # that are followed from one call
+
+
+class Reached:
+    """What may run when a function is called: the functions of the project that it calls, and so on.
+
+    A method call reaches the methods of that name in every class that was instantiated on the way, since the type of a
+    variable is not known ("rapid type analysis").
+    """
+
+    def __init__(self, project: Project, start: Definition):
+        self.project = project
+        self.functions, self.classes = {}, {}  # by node: dicts keep the order
+        self._methods = set()
+        if around := start.module.class_around(start.node):
+            self._add_class(Definition(start.module, around))
+        self._add(start)
+
+    @property
+    def modules(self) -> list[Module]:
+        return list({id(each): each for each in (*self.functions.values(), *self.classes.values())}.values())
+
+    def calls(self) -> Iterator[tuple[Module, ast.Call]]:
+        """Each call in these functions, with its module."""
+        for function, module in self.functions.items():
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call):
+                    yield module, node
+
+    def _add(self, definition: Definition) -> None:
+        module, function = definition
+        if function in self.functions or len(self.functions) >= MOST_FUNCTIONS:
+            return
+        self.functions[function] = module
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call):
+                self._follow(module, node)
+
+    def _follow(self, module: Module, call: ast.Call) -> None:
+        target = self.project.definition(module, call.func)
+        if target is not None and isinstance(target.node, ast.ClassDef):
+            self._add_class(target)
+        elif target is not None and isinstance(target.node, FUNCTIONS):
+            self._add(target)
+        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods:
+            self._methods.add(call.func.attr)
+            for cls, its_module in tuple(self.classes.items()):
+                self._method(Definition(its_module, cls), call.func.attr)
+
+    def _add_class(self, cls: Definition) -> None:
+        if cls.node in self.classes or len(self.classes) >= MOST_FUNCTIONS:
+            return
+        self.classes[cls.node] = cls.module
+        for name in ("__init__", "__call__", "forward", *self._methods):
+            self._method(cls, name)
+        for base in cls.node.bases:
+            above = self.project.definition(cls.module, base)
+            if above is not None and isinstance(above.node, ast.ClassDef):
+                self._add_class(above)
+
+    def _method(self, cls: Definition, name: str) -> None:
+        for node in cls.node.body:
+            if isinstance(node, FUNCTIONS) and node.name == name:
+                self._add(Definition(cls.module, node))

@@ -1,0 +1,101 @@
+"""Slow ways to get data into tensors, and checks that cost more than what they check."""
+
+import ast
+
+from rlrepro.doctor.arrays import list_of_arrays
+from rlrepro.doctor.edits import imported, replaced
+from rlrepro.doctor.finding import rule
+from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
+
+CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
+
+
+def _as_array(module, call):
+    """np.array around the list; torch reads an array's memory at once."""
+    short = next((name for name, full in module.imports.items() if full == "numpy"), None)
+    new = [] if short else imported(module, "import numpy as np", beside="torch")
+    if new is None or not call.args:
+        return []
+    return [replaced(call.args[0], f"{short or 'np'}.array({ast.unparse(call.args[0])})"), *new]
+
+
+@rule(
+    "TO001",
+    "a tensor is made from a list of arrays",
+    words=("tensor(", "Tensor("),
+    cure="torch.as_tensor(np.array(LIST), ...), or np.stack; torch.stack where they are tensors",
+    chapter="07_your_own_code",
+    autofix=_as_array,
+)
+def tensor_from_list(module, project):
+    """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once,
+    and torch takes the result as it is. PyTorch itself warns of it, once per process."""
+    for call in module.calls("torch", *CONSTRUCTORS):
+        if call.args and (elements := list_of_arrays(module, project, call.args[0])):
+            yield call, f"converts a list of arrays ({elements}) number by number", "medium"
+
+
+def _switched_off(module, call):
+    return [replaced(call.args[0], "False")] if call.args else []
+
+
+@rule(
+    "TO002",
+    "anomaly detection is left on",
+    words=("anomaly",),
+    cure="Remove it, or switch it on by a debug flag.",
+    chapter="07_your_own_code",
+    autofix=_switched_off,
+)
+def anomaly_detection(module, project):
+    """`set_detect_anomaly(True)` records a traceback for each operation and looks for NaN in each gradient, in every
+    step of the whole run."""
+    for call in module.calls("torch", "set_detect_anomaly", "detect_anomaly"):
+        switched_on = module.value(module.argument(call, "mode", 0)) is True or (
+            module.name(call.func).endswith(".detect_anomaly") and not call.args
+        )
+        if switched_on and not _conditional(module, call):
+            yield call, "every operation of every step is traced while this is on", "high"
+
+
+def _conditional(module, call) -> bool:
+    """Whether a condition decides on it, other than that the file is run as a script."""
+    return any(isinstance(each, ast.If) and "__name__" not in ast.unparse(each.test) for each in module.ancestors(call))
+
+
+def _called(module, assignment):
+    target = ast.unparse(assignment.targets[0])
+    return [replaced(assignment, f"{target}({ast.unparse(assignment.value)})")]
+
+
+@rule(
+    "TO003",
+    "argument validation that was meant to be off is on",
+    words=("set_default_validate_args",),
+    cure="Normal.set_default_validate_args(False): call it; assigning to it replaces the method and switches nothing off.",
+    chapter="07_your_own_code",
+    autofix=_called,
+)
+def validation_assigned(module, project):
+    """torch.distributions checks its arguments each time a distribution is made and asked for a log-probability.
+    `set_default_validate_args` is a function: `Normal.set_default_validate_args = False` assigns over it."""
+    for node in module.nodes[ast.Assign]:
+        if any(isinstance(each, ast.Attribute) and each.attr == "set_default_validate_args" for each in node.targets):
+            yield node, "assigns over the function that would have switched validation off", "high"
+
+
+@rule(
+    "TO004",
+    "a DataLoader cuts tensors that are in memory into minibatches",
+    words=("TensorDataset",),
+    cure="for index in torch.randperm(len(x)).split(batch_size): x[index] ...",
+    chapter="07_your_own_code",
+)
+def loader_over_tensors(module, project):
+    """A DataLoader takes a TensorDataset sample by sample and stacks the samples again. Indexing the tensors by a
+    permutation cuts the same minibatches in one operation each."""
+    for call in module.calls("torch", "DataLoader"):
+        shuffled = module.value(module.argument(call, "shuffle")) is True
+        learned = shuffled or any(is_gradient_step(each) for each in module.all_calls)
+        if learned and tensors_of(module, module.argument(call, "dataset", 0)):
+            yield call, "each minibatch is taken sample by sample and stacked again", "medium"

@@ -1,0 +1,130 @@
+"""Where a module starts processes, how many, how, and what each of them runs."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlrepro.doctor.module import FUNCTIONS, Module, last_name
+from rlrepro.doctor.project import Definition, Project
+
+PACKAGES = ("multiprocessing", "concurrent", "torch", "subprocess", "pathos", "multiprocess")
+POOLS = ("Pool", "ProcessPoolExecutor")
+SPAWNS = ("spawn", "start_processes")
+SUBMITS = {"map", "imap", "imap_unordered", "starmap", "map_async", "starmap_async", "apply", "apply_async", "submit"}
+METHOD = re.compile(r"(?:set_start_method|get_context)\(\s*(?:method\s*=\s*)?['\"](\w+)['\"]")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A call that starts processes. `target` is what they run, None where it can't be seen or is not the project's;
+    `method` is "fork", "spawn" or "forkserver"."""
+
+    call: ast.Call
+    package: str
+    several: bool
+    target: Definition | None
+    method: str
+
+
+def starts_of(module: Module, project: Project) -> Iterator[Start]:
+    """Each call in a module that starts processes; a pool once for each function that is given to it."""
+    methods = METHOD.findall(module.text)
+    method = methods[0] if methods else "fork"
+    contexts = [call for call in module.all_calls if (module.name(call.func) or "").endswith("get_context")]
+    names = {module.variable(call) for call in contexts} - {None}
+    for call in module.all_calls:
+        package, name = _started(module, call)
+        if not name and isinstance(call.func, ast.Attribute):  # a context's
+            owner = call.func.value
+            if owner in contexts or (names and ast.unparse(owner) in names):
+                package, name = "multiprocessing", call.func.attr
+        if name in POOLS:
+            several = module.value(module.argument(call, "processes", 0)) != 1
+            for target in _submitted(module, call) or [None]:
+                yield Start(call, package, several, _target(module, project, target), method)
+        elif name in SPAWNS and package == "torch":
+            yield Start(call, package, True, _target(module, project, module.argument(call, "fn", 0)), "spawn")
+        elif name == "Process":
+            target = _target(module, project, module.argument(call, "target", 1))
+            yield Start(call, package, _repeated(module, call), target, method)
+        elif name == "Popen" and package == "subprocess":
+            yield Start(call, package, _repeated(module, call), _script(module, project, call), "spawn")
+        elif (run := _run_of_process(module, project, call)) is not None:
+            yield Start(call, "multiprocessing", _repeated(module, call), run, method)
+
+
+def _started(module: Module, call: ast.Call) -> tuple[str, str]:
+    """(package, name) of what is called, where that is a way to start processes; else ("", "")."""
+    full = module.name(call.func)
+    if full is not None:
+        package, name = full.split(".")[0], full.split(".")[-1]
+        known = package in PACKAGES and (package != "torch" or "multiprocessing" in full)
+        return (package, name) if known else ("", "")
+    return "", ""
+
+
+def _repeated(module: Module, call: ast.Call) -> bool:
+    return bool(module.loops(call))
+
+
+def _submitted(module: Module, pool: ast.Call) -> list[ast.expr]:
+    """The functions that are given to a pool, anywhere in the module under the pool's name."""
+    parent = module.parents.get(pool)
+    if isinstance(parent, ast.withitem) and parent.optional_vars is not None:
+        name = ast.unparse(parent.optional_vars)
+    else:
+        name = module.variable(pool)
+    own = "." in (name or "")  # an attribute may be used in any method, a variable in its function
+    return [
+        call.args[0]
+        for call in module.methods(*SUBMITS)
+        if call.args
+        and (call.func.value is pool or (name and ast.unparse(call.func.value) == name))
+        and (own or module.function(call) is module.function(pool))
+    ]
+
+
+def _target(module: Module, project: Project, node) -> Definition | None:
+    """The function that an expression stands for: by name, as a method, bound by partial, or wrapped in a call."""
+    if isinstance(node, ast.Lambda):
+        return Definition(module, node)
+    if isinstance(node, ast.IfExp):
+        return _target(module, project, node.body) or _target(module, project, node.orelse)
+    if isinstance(node, ast.Call) and node.args:
+        return _target(module, project, node.args[0])
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        around = module.class_around(node)
+        return project.method(Definition(module, around), node.attr) if around else None
+    definition = project.definition(module, node) if node is not None else None
+    if definition is not None and isinstance(definition.node, FUNCTIONS):
+        return definition
+    if isinstance(node, ast.Name) and isinstance(stored := module.stores.get(node.id), ast.Call):
+        return _target(module, project, stored)
+    return None
+
+
+def _run_of_process(module: Module, project: Project, call: ast.Call) -> Definition | None:
+    """The `run` of a class of the project that is a process."""
+    if not last_name(call.func)[:1].isupper():
+        return None
+    cls = project.definition(module, call.func)
+    if cls is None or not isinstance(cls.node, ast.ClassDef):
+        return None
+    bases = [cls.module.name(base) or ast.unparse(base) for base in cls.node.bases]
+    is_process = any(base.split(".")[-1] == "Process" for base in bases)
+    return project.method(cls, "run") if is_process else None
+
+
+def _script(module: Module, project: Project, call: ast.Call) -> Definition | None:
+    """The Python script of the project that a command names."""
+    command = call.args[0] if call.args else None
+    if isinstance(command, ast.Name):
+        command = module.stores.get(command.id)
+    texts = [node.value for node in ast.walk(command) if isinstance(node, ast.Constant)] if command else []
+    for word in " ".join(text for text in texts if isinstance(text, str)).split():
+        if word.endswith(".py"):
+            for folder in (module.path.parent, project.root):
+                if (folder / word).is_file() and (script := project.read(folder / word)) is not None:
+                    return Definition(script, script.tree)
+    return None

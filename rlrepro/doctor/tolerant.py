@@ -1,0 +1,37 @@
+"""Parse Python that this interpreter does not know in full: newer syntax, and single damaged lines."""
+
+import ast
+import re
+
+ATTEMPTS = 12  # lines that are given up before a whole file is
+TYPE_PARAMETERS = re.compile(r"^(\s*(?:async\s+)?(?:def|class)\s+\w+)(\[[^\]\n]*\])", re.MULTILINE)
+EXCEPTIONS = re.compile(r"^(\s*except\b)([^:(]*,[^:()]*):", re.MULTILINE)  # without brackets, as from Python 3.14
+
+
+def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
+    """(tree, numbers of the lines that were given up). Lines and columns are those of the text. Raises
+    SyntaxError where more than a dozen lines can't be parsed, and ValueError for null bytes."""
+    try:
+        return ast.parse(text), ()
+    except SyntaxError as error:
+        first = error
+    for newer in (TYPE_PARAMETERS, EXCEPTIONS):
+        text = newer.sub(_blank_second_group, text)
+    lines = text.split("\n")
+    skipped = []
+    for _ in range(ATTEMPTS):
+        try:
+            return ast.parse("\n".join(lines)), tuple(skipped)
+        except SyntaxError as error:
+            number = error.lineno
+            if number is None or not 0 < number <= len(lines) or number in skipped or not lines[number - 1].strip():
+                raise first from None
+            line = lines[number - 1]
+            indent = line[: len(line) - len(line.lstrip())]
+            lines[number - 1] = indent + ("if True:" if line.split("#")[0].rstrip().endswith(":") else "pass")
+            skipped.append(number)
+    raise first
+
+
+def _blank_second_group(found: re.Match) -> str:
+    return found[1] + " " * len(found[2]) + found[0][len(found[1] + found[2]) :]

@@ -1,0 +1,122 @@
+"""What a function computes with torch, as far as its text tells."""
+
+import ast
+import re
+from typing import NamedTuple
+
+from rlrepro.doctor.module import Module, last_name, words_of
+from rlrepro.doctor.project import Definition, Project
+from rlrepro.doctor.reach import Reached
+
+TORCH = {
+    "lightning",
+    "pearl",
+    "pytorch_lightning",
+    "sb3_contrib",
+    "stable_baselines3",
+    "tensordict",
+    "tianshou",
+    "torch",
+    "torchrl",
+    "transformers",
+}
+LEARNERS = {
+    "learn": {"stable_baselines3", "sb3_contrib", "pearl"},
+    "fit": {"lightning", "pytorch_lightning", "d3rlpy"},
+    "run_training": {"tianshou"},
+}
+TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
+WORK = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
+CONVOLUTION = re.compile(r"\bConv[123]d\(")
+LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
+LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
+INFERRER = {"policy", "search", "game", "self"}
+INFERS = {
+    "act",
+    "predict",
+    "get_action",
+    "select_action",
+    "choose_action",
+    "get_action_prob",
+    "policy_value",
+    "forward",
+}
+INFERS |= {"evaluate", "inference", "policy_value_fn", "get_actions", "initial_inference", "play", "model", "policy"}
+INFERS |= {"net", "network", "nnet", "actor"}
+
+
+class Work(NamedTuple):
+    """What is done, and where; `sure` where the call itself does it, and not a method that has its name."""
+
+    what: str
+    module: Module
+    node: ast.AST
+    sure: bool = False
+
+
+NAMED = re.compile(r"train|learn", re.IGNORECASE)
+STEP = re.compile(r"\.backward\(")
+ONE_GPU_EACH = ("init_process_group", "set_device", "DistributedDataParallel", "init_distributed", "Accelerator")
+
+
+def trains(module: Module, call: ast.Call) -> bool:
+    """Whether a call computes gradients, or is a library's whole training run."""
+    name, attribute = module.name(call.func) or "", getattr(call.func, "attr", "")
+    if name.split(".")[-1] in TRAINERS and name.startswith("tianshou"):
+        return True
+    if name and name.split(".")[0] != "self" and not name.startswith("torch.autograd"):
+        return False
+    if attribute == "backward":
+        return True
+    return bool(LEARNERS.get(attribute, set()) & module.packages())
+
+
+def work_of(project: Project, module: Module, target: Definition, reached: Reached, method: str) -> Work | None:
+    """What a process computes that a module starts by a method ("fork" or "spawn") to run a target, which reaches these
+    functions; None where torch does little or nothing, or where each process has a GPU of its own."""
+    calls = list(reached.calls())
+    last_names = {(each.name(call.func) or last_name(call.func)).split(".")[-1] for each, call in calls}
+    near = list(dict.fromkeys([*project.imported_by(module), *reached.modules]))
+    if last_names & {*ONE_GPU_EACH} or not any(each.packages() & TORCH for each in near):
+        return None
+    for place in calls:
+        if trains(*place):
+            return Work("trains", *place, sure=True)
+    learners = {node.name for each in near for node in _learning_methods(each)}
+    for place in calls:
+        if last_name(place[1].func) in learners and _is_called_on(place[1], LEARNER):
+            return Work("trains", *place)
+    on_gpu = method != "fork" and any("cuda" in each.text for each in (module, *reached.modules))
+    if not on_gpu and any(CONVOLUTION.search(each.text) for each in near):
+        for place in calls:
+            if last_name(place[1].func) in INFERS and _is_called_on(place[1], LEARNER | INFERRER):
+                return Work("runs a convolutional network", *place)
+    named = NAMED.search(getattr(target.node, "name", ""))
+    if named and any(STEP.search(each.text) for each in project.imported_by(target.module)):
+        return Work(f"runs {target.node.name}", *target)  # the learner comes from a registry, which can't be followed
+    return None
+
+
+def _learning_methods(module: Module) -> list[ast.FunctionDef]:
+    """The methods of a module that make a gradient step, themselves or by another of their class."""
+    if not STEP.search(module.text):
+        return []
+    methods = [node for node in module.nodes[ast.FunctionDef] if isinstance(module.parents[node], ast.ClassDef)]
+    direct = {node for node in methods if any(trains(module, call) for call in _calls(node))}
+    names = {node.name for node in direct}
+    return [
+        node
+        for node in methods
+        if node in direct
+        or any(last_name(call.func) in names and _is_called_on(call, {"self"}) for call in _calls(node))
+    ]
+
+
+def _calls(node) -> list[ast.Call]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+
+
+def _is_called_on(call: ast.Call, words: set[str]) -> bool:
+    """Whether one of these words is in the name of the object whose method is called."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    return bool(words_of(ast.unparse(owner)) & words)
