@@ -186,7 +186,7 @@ def fit(builder, gib, as_json, **arguments):
 def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seconds):
     """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
 
-    Exits with 1 where there are findings. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
+    Exits with 1 where there are findings, and with 2 where no file could be read. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
     pyproject.toml (lists select, ignore, exclude) a project.
 
     \b
@@ -225,6 +225,8 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
     except (UnknownCode, ValueError, FileNotFoundError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(FORMATS[form](found))
+    if found.left_out and not found.read:
+        sys.exit(2)
     sys.exit(_fix(found, yes) if fix and found.findings else 1 if found.findings else 0)
 
 
@@ -237,7 +239,7 @@ def _fix(found, yes: bool) -> int:
         click.echo("\n" + "\n".join(each.diff for each in changes))
     written = {str(each.path) for each in changes}
     for finding in found.findings:
-        if finding not in found.curable or finding.path not in written:
+        if finding not in found.fixable or finding.path not in written:
             click.echo(f"not written, it is for you to decide: {finding.place} {finding.code}")
     if not changes:
         return 1

@@ -163,6 +163,8 @@ TROUBLED = {
         """
         import torch
         import multiprocessing as mp
+        def train(k):
+            loss(k).backward()
         def main():
             workers = [mp.Process(target=train, args=(k,)) for k in range(4)]
             for worker in workers:
@@ -175,6 +177,8 @@ TROUBLED = {
         """
         import concurrent.futures
         import torch
+        def train(seed):
+            loss(seed).backward()
         def main():
             with concurrent.futures.ProcessPoolExecutor(max_workers=4) as executor:
                 list(executor.map(train, seeds))
@@ -183,15 +187,13 @@ TROUBLED = {
     "torch's own processes": (
         {"PT001"},
         {},
-        "import torch.multiprocessing as mp\nimport torch\ndef main():\n    mp.spawn(train, nprocs=4)",
-    ),
-    "scripts": (
-        {"PT001"},
-        {},
         """
-        import subprocess, sys
-        for seed in range(10):
-            subprocess.Popen([sys.executable, "train_ppo.py", "--seed", str(seed)])
+        import torch.multiprocessing as mp
+        import torch
+        def train(rank):
+            loss(rank).backward()
+        def main():
+            mp.spawn(train, nprocs=4)
         """,
     ),
     "a context": (
@@ -199,7 +201,9 @@ TROUBLED = {
         {},
         """
         import multiprocessing
-        import tianshou
+        from tianshou.algorithm import PPO
+        def train(seed):
+            PPO(policy=policy, critic=critic, optim=optim).run_training(params)
         context = multiprocessing.get_context("spawn")
         with context.Pool(4) as pool:
             pool.map(train, seeds)
@@ -211,10 +215,12 @@ TROUBLED = {
         """
         import torch
         from multiprocessing import Pool
+        def train(seed):
+            loss(seed).backward()
         def main():
-            table = torch.randn(1000, 1000)
+            train(0).sum().backward()
             with Pool(4) as pool:
-                pool.map(evaluate, table)
+                pool.map(train, range(4))
         """,
     ),
     "fork after learning, with a limit": (
@@ -222,6 +228,7 @@ TROUBLED = {
         {},
         """
         import torch, os
+        from stable_baselines3 import PPO
         from concurrent.futures import ProcessPoolExecutor
         os.environ["OMP_NUM_THREADS"] = "1"
         def main(model):
@@ -233,12 +240,12 @@ TROUBLED = {
     "threads set too late": (
         {"PT003"},
         {},
-        "import torch\nx = torch.randn(10, 10)\ny = x @ x\ntorch.set_num_threads(1)",
+        "import torch\nloss = model(x)\nloss.backward()\ntorch.set_num_threads(1)",
     ),
     "interop threads set too late": (
         {"PT003"},
         {},
-        "import torch\ndef main():\n    weights = torch.zeros(4)\n    torch.set_num_interop_threads(1)",
+        "import torch\ndef main():\n    model(x).backward()\n    torch.set_num_interop_threads(1)",
     ),
     "environments that compute": (
         {"PT004"},
@@ -263,7 +270,7 @@ TROUBLED = {
         import gymnasium, torch
         class World(gymnasium.Env):
             def reset(self, **options): return torch.zeros(3).numpy(), {}
-            def step(self, action): return torch.rand(3).numpy(), 0.0, False, False, {}
+            def step(self, action): return torch.matmul(self.model, action).numpy(), 0.0, False, False, {}
         envs = gymnasium.vector.AsyncVectorEnv([World] * 4)
         """,
     ),
@@ -327,7 +334,7 @@ TROUBLED = {
                 with torch.inference_mode():
                     values = self.critic(rollout.obs)
                 for index in sampler:
-                    self.step(rollout.obs[index], values[index])
+                    self.loss(rollout.obs[index], values[index]).backward()
         """,
     ),
     "a cache in an agent that stores and learns": (
@@ -364,6 +371,181 @@ TROUBLED = {
 
             def learn(self):
                 return self.buffer.sample(32)
+        """,
+    ),
+    # shapes that users write
+    "an index of an index": (
+        {"RO001"},
+        {},
+        """
+        import numpy as np, torch
+        def update(self, obs, returns):
+            values = self.critic(obs).detach()
+            order = np.arange(len(obs))
+            for epoch in range(4):
+                np.random.shuffle(order)
+                for start in range(0, len(obs), 64):
+                    chosen = order[start : start + 64]
+                    loss = (self.critic(obs[chosen]) - returns[chosen]).square().mean()
+                    loss.backward()
+        """,
+    ),
+    "a whole rollout beside a loader": (
+        {"RO001", "TO004"},
+        {},
+        """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        class Algorithm:
+            def update(self):
+                data = self.buffer.get()
+                obs, act = data["obs"], data["act"]
+                old = self.actor_critic.actor(obs)
+                loader = DataLoader(TensorDataset(obs, act), batch_size=64, shuffle=True)
+                for obs, act in loader:
+                    self.update_actor(obs, act)
+            def update_actor(self, obs, act):
+                self.loss(obs, act).backward()
+        """,
+    ),
+    "a generator of minibatches": (
+        {"RO001"},
+        {},
+        """
+        import torch
+        from mine import minibatch_generator
+        def learn(self, data):
+            with torch.no_grad():
+                value = self.model.forward(data["obs"], mode="critic")
+            for batch in minibatch_generator(data, 64):
+                self.loss(batch, value).backward()
+        """,
+    ),
+    "every timestep of a buffer": (
+        {"RO001"},
+        {},
+        """
+        def train(self):
+            logprob, _ = self.actor.evaluate_actions(
+                self.buffer.obs[:-1].reshape(-1, *self.buffer.obs.shape[2:]), self.buffer.actions.reshape(-1, 3)
+            )
+        """,
+    ),
+    "epochs without minibatches": (
+        {"RO002"},
+        {},
+        """
+        import torch
+        class PPO:
+            def update(self):
+                old_states = torch.stack(self.buffer.states, dim=0).detach()
+                for _ in range(self.K_epochs):
+                    logprobs, values = self.policy.evaluate(old_states)
+                    loss = (logprobs + values).mean()
+                    loss.backward()
+        """,
+    ),
+    "a target from a registry": (
+        {"PT001"},
+        {},
+        """
+        import torch
+        from multiprocessing import Pool
+        ALGORITHMS = {}
+        class Learner:
+            def improve(self):
+                self.loss().backward()
+        def train_one(seed):
+            return ALGORITHMS["a"](seed).run()
+        with Pool(4) as pool:
+            pool.map(train_one, range(4))
+        """,
+    ),
+    "a subclass of Process": (
+        {"PT001"},
+        {},
+        """
+        import torch.multiprocessing as mp
+        import torch
+        class Worker(mp.Process):
+            def __init__(self, k):
+                super().__init__()
+            def run(self):
+                self.loss().backward()
+        workers = [Worker(k) for k in range(4)]
+        """,
+    ),
+    "a limit that spawned processes do not inherit": (
+        {"PT001"},
+        {},
+        """
+        import torch
+        import torch.multiprocessing as mp
+        def train(k):
+            loss(k).backward()
+        if __name__ == "__main__":
+            torch.set_num_threads(1)
+            mp.set_start_method("spawn")
+            workers = [mp.Process(target=train, args=(k,)) for k in range(4)]
+        """,
+    ),
+    # tensors
+    "a tensor of appended states": (
+        {"TO001"},
+        {},
+        """
+        import random, torch
+        class Memory:
+            def sample(self, size):
+                s_lst, r_lst = [], []
+                for transition in random.sample(self.memory, size):
+                    s, a, r, s_prime, done = transition
+                    s_lst.append(s)
+                    r_lst.append([r])
+                return torch.tensor(s_lst, dtype=torch.float), torch.tensor(r_lst)
+        """,
+    ),
+    "a tensor of transposed transitions": (
+        {"TO001"},
+        {},
+        """
+        import random, torch
+        def learn(memory):
+            states, actions, rewards = zip(*random.sample(memory, 32))
+            states = torch.FloatTensor(states)
+            rewards = torch.FloatTensor(rewards)
+        """,
+    ),
+    "a tensor of what the environment returns": (
+        {"TO001"},
+        {},
+        """
+        import torch
+        def collect(env, policy):
+            batch_obs = []
+            obs, _ = env.reset()
+            for _ in range(2048):
+                batch_obs.append(obs)
+                obs, reward, done, truncated, _ = env.step(policy(obs))
+            return torch.as_tensor(batch_obs, dtype=torch.float32)
+        """,
+    ),
+    "anomaly detection": ({"TO002"}, {}, "import torch\ntorch.autograd.set_detect_anomaly(True)"),
+    "validation assigned": (
+        {"TO003"},
+        {},
+        "from torch.distributions import Normal\nNormal.set_default_validate_args = False",
+    ),
+    "a loader of tensors that are split": (
+        {"TO004"},
+        {},
+        """
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset, random_split
+        def fit(model, x, y, optimizer):
+            train, test = random_split(TensorDataset(x, y), [900, 100])
+            for a, b in DataLoader(train, batch_size=64, shuffle=True):
+                loss(model(a), b).backward()
         """,
     ),
 }
@@ -609,8 +791,8 @@ INNOCENT = {
         def update(critic, batches, rows):
             for index in batches:
                 with torch.no_grad():
-                    target = critic(rows)
-                learn(rows[index], target)
+                    target = critic(rows[index])
+                learn(rows[index], target).backward()
         """,
     ),
     "evaluation without gradients": (
@@ -660,6 +842,146 @@ INNOCENT = {
 
             def learn(self):
                 return self.buffer.sample(32)
+        """,
+    ),
+    # what only looked like it on strangers' code
+    "one observation of each environment": (
+        {},
+        """
+        import torch
+        def collect(self, obs, envs):
+            with torch.no_grad():
+                output = self.model(obs)
+            actions = [output[k] for k in range(len(envs))]
+            return [obs[k] for k in envs], actions
+        """,
+    ),
+    "an environment is no network": (
+        {},
+        """
+        import torch
+        def rollout(env, actions, memory, optimizer):
+            with torch.no_grad():
+                env.step(actions)
+            for start in range(0, 10, 2):
+                loss(actions[start : start + 2]).backward()
+        """,
+    ),
+    "agents by their number": (
+        {},
+        """
+        import torch
+        def train(self, obs):
+            values = self.critic(obs)
+            for k in range(self.agents):
+                self.loss(obs[k], values[k]).backward()
+        """,
+    ),
+    "a sample of a replay buffer, several times": (
+        {},
+        """
+        import torch
+        def update(self):
+            for epoch in range(10):
+                states = torch.stack([each.state for each in self.memory.sample(64)])
+                self.critic(states).mean().backward()
+        """,
+    ),
+    "environment workers without torch": (
+        {},
+        """
+        import torch
+        from multiprocessing import Process
+        def worker(remote, make):
+            env = make()
+            while True:
+                remote.send(env.step(remote.recv()))
+        class Envs:
+            def __init__(self, makers):
+                self.processes = [Process(target=worker, args=(None, each)) for each in makers]
+        class Agent:
+            def step(self):
+                self.loss.backward()
+        """,
+    ),
+    "one process for each GPU": (
+        {},
+        """
+        import torch, torch.distributed as dist
+        import torch.multiprocessing as mp
+        def train(rank):
+            dist.init_process_group("nccl")
+            loss(rank).backward()
+        mp.spawn(train, nprocs=torch.cuda.device_count())
+        """,
+    ),
+    "a target that can't be seen": (
+        {},
+        "import torch\nfrom multiprocessing import Process\nfor f in jobs:\n    Process(target=f).start()",
+    ),
+    "branches of one if": (
+        {},
+        """
+        import os, torch
+        from multiprocessing import Pool
+        def main(alone, seeds):
+            if alone:
+                train(0).backward()
+            else:
+                with Pool(4) as pool:
+                    pool.map(print, seeds)
+        """,
+    ),
+    "a release that nobody names": ({}, "from tianshou.data import Collector\nc = Collector(policy, envs)"),
+    "an old release by its API": (
+        {},
+        "from tianshou.data import Collector\nfrom tianshou.utils import BasicLogger\nc = Collector(policy, envs)",
+    ),
+    "an array of the list": (
+        {},
+        "import numpy as np, torch\nstates = []\nstates.append(state)\nx = torch.tensor(np.array(states))",
+    ),
+    "lists of numbers": (
+        {},
+        """
+        import torch
+        def learn(memory):
+            states, actions, rewards = zip(*memory)
+            return torch.tensor(rewards), torch.tensor([each.done for each in memory]), torch.tensor([0.5])
+        """,
+    ),
+    "what a sampler made an array of": (
+        {},
+        """
+        import numpy as np, torch
+        class Memory:
+            def sample(self, size):
+                states, rewards = zip(*self.memory)
+                return np.stack(states), np.array(rewards)
+        def learn(memory):
+            states, rewards = memory.sample(32)
+            return torch.tensor(states)
+        """,
+    ),
+    "a list of tensors": (
+        {},
+        "import torch\nstates = []\nstate = torch.zeros(3)\nstates.append(state)\nx = torch.tensor(states)",
+    ),
+    "anomaly detection for debugging": (
+        {},
+        "import torch\nif args.debug:\n    torch.autograd.set_detect_anomaly(True)\ntorch.autograd.set_detect_anomaly(False)",
+    ),
+    "validation called": (
+        {},
+        "from torch.distributions import Normal\nNormal.set_default_validate_args(False)",
+    ),
+    "a loader of files": (
+        {},
+        """
+        import torch
+        from torch.utils.data import DataLoader
+        for batch in DataLoader(ImageFolder("images"), batch_size=64, shuffle=True):
+            loss(batch).backward()
         """,
     ),
 }

@@ -64,24 +64,30 @@ def examine(
             root = root_of(path, top)
             if root not in projects:
                 projects[root] = Project(root, module, versions or Versions(root=root))
-            try:
-                _add(result, source, _findings(source, rules, projects[root]))
-            except RecursionError:
-                result.left_out.append(LeftOut(source.path, "nested too deeply"))
+            if source.skipped:
+                lines = ", ".join(str(source.place(line)[1]) for line in source.skipped)
+                result.left_out.append(LeftOut(source.path, f"read without lines that can't be parsed: {lines}"))
+            for rule in rules:
+                try:
+                    _add(result, source, _findings(source, rule, projects[root]))
+                except RecursionError:
+                    result.left_out.append(LeftOut(source.path, "nested too deeply"))
+                    break
+                except Exception as error:  # a rule's own mistake: the other files and rules are not to blame
+                    why = f"{rule.code} failed: {type(error).__name__}: {error}; please report it"
+                    result.left_out.append(LeftOut(source.path, why))
+            else:
+                result.read += 1
             sources.pop(path)  # a project of thousands of files need not be held
+    result.findings.sort(key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
     return result
 
 
 def _add(result: Examination, source: Source, edits: dict[Finding, list[Edit]]) -> None:
-    result.read += 1
-    result.findings += sorted(edits, key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
-    if source.skipped:
-        lines = ", ".join(str(source.place(line)[1]) for line in source.skipped[:5])
-        result.left_out.append(LeftOut(source.path, f"read without lines that can't be parsed: {lines}"))
-        return
+    result.findings += edits
     result.fixable |= {finding for finding, needed in edits.items() if needed}
-    if any(edits.values()):
-        result.edits[source.path] = [edit for needed in edits.values() for edit in needed]
+    for needed in filter(None, edits.values()):
+        result.edits.setdefault(source.path, []).extend(needed)
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
@@ -96,28 +102,26 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     ]
 
 
-def _findings(source: Source, rules: list[Rule], project: Project) -> dict[Finding, list[Edit]]:
-    """The findings in a text, each with the edits that fix it."""
-    lines = source.text.split("\n")
+def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, list[Edit]]:
+    """The findings of a rule in a text, each with the edits that fix it."""
     edits = {}
-    for rule in rules:
-        if not any(word in source.text for word in rule.words):
-            continue
-        for node, message, confidence in rule.check(source.module, project):
-            last = getattr(node, "end_lineno", None) or node.lineno
-            if any(_is_ignored(line, rule.code) for line in lines[node.lineno - 1 : last]):
-                continue
-            cell, line = source.place(node.lineno)
+    if not any(word in source.text for word in rule.words):
+        return edits
+    for node, message, confidence in rule.check(source.module, project):
+        if not _is_ignored(source, node, rule.code):
             confidence = "low" if source.module.is_test else confidence
+            cell, line = source.place(node.lineno)
             finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
-            sure = rule.autofix is not None and confidence != "low"
+            sure = rule.autofix is not None and confidence != "low" and not source.skipped
             edits[finding] = rule.autofix(source.module, node) if sure else []
     return edits
 
 
-def _is_ignored(line: str, code: str) -> bool:
-    said = IGNORED.search(line)
-    return bool(said) and (said[1] is None or code in re.split(r"[\s,]+", said[1]))
+def _is_ignored(source: Source, node, code: str) -> bool:
+    """Whether a line of a statement has a comment that says so."""
+    last = getattr(node, "end_lineno", None) or node.lineno
+    comments = (IGNORED.search(line) for line in source.text.split("\n")[node.lineno - 1 : last])
+    return any(said and (said[1] is None or code in re.split(r"[\s,]+", said[1])) for said in comments)
 
 
 def configuration(start: Path) -> dict[str, list[str]]:

@@ -1,70 +1,78 @@
-"""What was found, for people and for programs: text, JSON, SARIF, and GitHub's annotations."""
+"""Findings for people and for programs: text, JSON, SARIF, and GitHub's annotations. Each names what was not read."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 from rlrepro.doctor.examination import Examination
 from rlrepro.doctor.finding import Rule, all_rules
 from rlrepro.project import address
 
-RESULTS = Path(__file__).parents[2] / "results"
+MEASURED = Path(__file__).with_name("measured.json")  # written by rlrepro/measured.py
 LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 
 
-def as_text(found: Examination) -> str:
-    """A line a finding with its cure below it, then what was not read, what such findings cost, and how many."""
+def as_text(result: Examination) -> str:
+    """A line per finding with its fix below it, then what was not read, what such findings cost, and how many."""
     rules = all_rules()
-    lines = [f"{finding}\n    cure: {rules[finding.code].cure}" for finding in found.findings]
-    lines += [f"{each.path}: left out, {each.why}" for each in found.left_out]
-    lines += costs({finding.code for finding in found.findings})
-    count = len(found.findings)
+    lines = [f"{finding}\n    fix: {rules[finding.code].cure}" for finding in result.findings]
+    lines += [f"{each.path}: {each.why}" for each in result.left_out]
+    lines += costs({finding.code for finding in result.findings})
+    count = len(result.findings)
     lines.append(
-        f"{found.read:,} files read, {len(found.left_out)} left out, {count or 'no'} finding{'' if count == 1 else 's'}"
-        + ("; rlrepro doctor --explain CODE says why" if count else "")
+        f"{result.read:,} files read, {len(result.left_out)} not or not in full, "
+        f"{count or 'no'} finding{'' if count == 1 else 's'}"
+        + ("; rlrepro doctor --explain CODE says why" * bool(count))
     )
     return "\n".join(lines)
 
 
-def as_json(found: Examination) -> str:
-    """A list of objects with code, path, cell, line, column, message, confidence, cure and chapter."""
+def as_json(result: Examination) -> str:
+    """An object: `findings`, each with code, path, cell, line, column, message, confidence, fix and chapter;
+    `left_out`, each with path and why; and `read`, the number of files that were."""
     rules = all_rules()
-    return json.dumps(
-        [
-            {
-                "code": each.code,
-                "path": each.path,
-                "cell": each.cell,
-                "line": each.line,
-                "column": each.column,
-                "message": each.message,
-                "confidence": each.confidence,
-                "cure": rules[each.code].cure,
-                "chapter": rules[each.code].chapter,
-            }
-            for each in found.findings
-        ],
-        indent=2,
-        ensure_ascii=False,
-    )
+    findings = [
+        {
+            "code": each.code,
+            "path": each.path,
+            "cell": each.cell,
+            "line": each.line,
+            "column": each.column,
+            "message": each.message,
+            "confidence": each.confidence,
+            "fix": rules[each.code].cure,
+            "chapter": rules[each.code].chapter,
+        }
+        for each in result.findings
+    ]
+    left_out = [{"path": each.path, "why": each.why} for each in result.left_out]
+    answer = {"findings": findings, "left_out": left_out, "read": result.read}
+    return json.dumps(answer, indent=2, ensure_ascii=False)
 
 
-def as_github(found: Examination) -> str:
+def as_github(result: Examination) -> str:
     """Workflow commands, which GitHub shows beside the lines of a pull request."""
     commands = {"high": "error", "medium": "warning", "low": "notice"}
-    lines = []
-    for each in found.findings:
-        message = each.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        path = each.path.replace("%", "%25").replace(",", "%2C").replace(":", "%3A")
-        lines.append(
-            f"::{commands[each.confidence]} file={path},line={each.line},col={each.column},title={each.code}::{message}"
-        )
+    lines = [
+        f"::{commands[each.confidence]} file={_escaped(each.path)},line={each.line},col={each.column},"
+        f"title={each.code}::{_escaped(each.message, ',:')}"
+        for each in result.findings
+    ]
+    lines += [
+        f"::notice file={_escaped(each.path)},title=not read::{_escaped(each.why, ',:')}" for each in result.left_out
+    ]
     return "\n".join(lines)
 
 
-def as_sarif(found: Examination) -> str:
+def _escaped(text: str, kept: str = "") -> str:
+    codes = {"%": "%25", "\r": "%0D", "\n": "%0A", ",": "%2C", ":": "%3A"}
+    return "".join(character if character in kept else codes.get(character, character) for character in text)
+
+
+def as_sarif(result: Examination) -> str:
     """SARIF 2.1.0, the form in which code scanners give their results to a forge."""
     rules = all_rules()
-    used = sorted({each.code for each in found.findings})
+    used = sorted({each.code for each in result.findings})
     driver = {
         "name": "rlrepro doctor",
         "informationUri": address(),
@@ -92,32 +100,37 @@ def as_sarif(found: Examination) -> str:
                 }
             ],
         }
-        for each in found.findings
+        for each in result.findings
     ]
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    run = {"tool": {"driver": driver}, "results": results}
+    notes = [
+        {
+            "level": "warning",
+            "message": {"text": each.why},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": Path(each.path).as_posix()}}}],
+        }
+        for each in result.left_out
+    ]
+    invocation = {"executionSuccessful": True, "toolExecutionNotifications": notes}
+    run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
     return json.dumps({"version": "2.1.0", "$schema": schema, "runs": [run]}, indent=2, ensure_ascii=False)
 
 
 FORMATS = {"text": as_text, "json": as_json, "sarif": as_sarif, "github": as_github}
 
 
-def costs(codes: set[str], results: Path = RESULTS) -> list[str]:
+def costs(codes: set[str]) -> list[str]:
     """A few lines on what each of these problems cost where this course measured it, and where to read of it."""
     lines = ["\nWhat this course measured of these problems:"] if codes else []
     for code in sorted(codes):
-        rule = all_rules()[code]
-        measured = _measured(rule, results)
-        lines.append(f"  {code} {measured[0] if measured else 'see the chapter'}\n        {_chapter(rule)}")
+        lines.append(f"  {code} {_measured().get(code, ['see the chapter'])[0]}\n        {_chapter(all_rules()[code])}")
     return [*lines, ""] if lines else []
 
 
-def explain(rule: Rule, results: Path = RESULTS) -> str:
-    """A rule's page: what it finds, why it matters, what was measured of it, and the cure. What was measured comes from
-    the reference records; a copy of rlrepro without them names the chapter alone."""
-    lines = [f"{rule.code}: {rule.title}", "", rule.why, "", f"Cure: {rule.cure}"]
-    measured = _measured(rule, results)
-    if measured:
+def explain(rule: Rule) -> str:
+    """A rule's page: what it looks for, why it matters, what was measured of it, and the fix."""
+    lines = [f"{rule.code}: {rule.title}", "", rule.why, "", f"Fix: {rule.cure}"]
+    if measured := _measured().get(rule.code):
         lines += ["", "Measured:", *(f"  {line}" for line in measured)]
     lines += ["", f"Chapter: {_chapter(rule)}"]
     return "\n".join(lines)
@@ -127,14 +140,6 @@ def _chapter(rule: Rule) -> str:
     return f"{address()}/blob/main/notebooks/{rule.chapter}.ipynb"
 
 
-def _measured(rule: Rule, results: Path) -> list[str]:
-    if not rule.claims or not any(results.glob("*/*.jsonl")):
-        return []
-    from rlrepro.agreement import best, gather, judge_all
-    from rlrepro.verdicts import all_claims
-
-    claims = [claim for claim in all_claims() if claim.id in rule.claims]
-    return [
-        f"claim {each.claim.id}, “{each.claim.sentence}”: {best(each)[1].outcome}, {best(each)[1].figure}"
-        for each in judge_all(gather(results / "none", results), claims)
-    ]
+@cache
+def _measured() -> dict[str, list[str]]:
+    return json.loads(MEASURED.read_text())

@@ -21,7 +21,7 @@ RELEASES = {
 # What only some releases have: a pattern for full names that are imported, and the releases.
 ONLY_IN = {
     "tianshou": (
-        (r"tianshou\.algorithm\b", ">=2.0"),
+        (r"tianshou\.algorithm\b.*", ">=2.0"),
         (r"tianshou\.policy\b.*", "<2.0"),
         (r"tianshou\.trainer\.(on|off)policy_trainer|tianshou\.trainer\.offline_trainer", "<1.0"),
         (r"tianshou\.trainer\.(On|Off)policyTrainer|tianshou\.trainer\.OfflineTrainer", ">=0.4.8,<2.0"),

@@ -120,7 +120,8 @@ def _work_before(module, call):
 def _branch(module, outer, node) -> str:
     """In which part of a statement a node is: its body, its else."""
     inner = next(each for each in (node, *module.ancestors(node)) if module.parents.get(each) is outer)
-    return next((name for name, value in ast.iter_fields(outer) if value is inner or inner in (value or ())), "")
+    fields = ((name, value if isinstance(value, list) else [value]) for name, value in ast.iter_fields(outer))
+    return next((name for name, values in fields if inner in values), "")
 
 
 def _computes(module, environment: ast.ClassDef) -> bool:
