@@ -1,6 +1,7 @@
 """Which lists hold arrays: observations, and what an environment returns."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlrepro.doctor.module import Module, last_name, words_of
@@ -13,9 +14,11 @@ SCALAR = {"value", "values", "action", "actions", "act", "reward", "rewards", "d
 SCALAR |= {"shape", "len", "num", "n", "idx", "id", "index", "indices", "count", "log", "logp", "prob", "probs", "mask"}
 SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "std", "mean", "sum", "hidden", "dict"}
 SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
-SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch"}
-CONVOLUTION = "Conv"
+SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens"}
+CONVOLUTION = re.compile(r"\bConv[123]d\(")
 TRANSPOSED = object()
+ARRAYS = {"array", "asarray", "stack", "concatenate", "vstack", "hstack", "zeros", "ones", "transpose", "expand_dims"}
+SAMPLES = {"sample", "choices", "sample_batch", "sample_experience", "sample_memory", "sample_buffer", "get_batch"}
 LISTS = ("list", "deque", "collections.deque")
 
 
@@ -27,11 +30,21 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
     if isinstance(node, ast.ListComp):
         named = _is_positional(node.elt) and _named(_given_to(module, node))
         return _text(node.elt) if named or _is_array(module, node.elt) else None
-    if isinstance(node, ast.List) and len(node.elts) == 1 and CONVOLUTION in module.text:
-        return _text(node.elts[0]) if _is_array(module, node.elts[0]) else None  # a vector would cost little
+    if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Name):
+        if not CONVOLUTION.search(module.text):
+            return None  # a vector costs little
+        return _text(node.elts[0]) if _is_array(module, node.elts[0]) else None
     if isinstance(node, ast.Name | ast.Attribute):
         return _held(module, project, node, calls)
     return None
+
+
+def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
+    """Whether such a conversion costs much of a run: replay minibatches are converted in every step; a rollout of
+    vectors once, after environment steps that took far longer; images are always large."""
+    calls = [each.func for each in ast.walk(module.function(call)) if isinstance(each, ast.Call)]
+    sampled = any(last_name(each) in SAMPLES and "space" not in ast.unparse(each) for each in calls)
+    return sampled or any(CONVOLUTION.search(each.text) for each in project.imported_by(module))
 
 
 def _held(module: Module, project: Project, node, calls: int) -> str | None:
@@ -157,7 +170,8 @@ def _is_array(module: Module, node) -> bool:
         return _is_text(node.slice) and _named(node.slice.value)
     if isinstance(node, ast.Call):  # state.copy(), np.array(state)
         full = module.name(node.func) or ""
-        return full.split(".")[0] == "numpy" or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
+        made = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
+        return made or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
     if not isinstance(node, ast.Name | ast.Attribute):
         return False
     if _made_a_tensor(module, node):

@@ -65,7 +65,14 @@ def _started(module: Module, call: ast.Call) -> tuple[str, str]:
 
 
 def _repeated(module: Module, call: ast.Call) -> bool:
-    return bool(module.loops(call))
+    """Whether a loop is around it that may go round more than once: not one over range(1), also by name."""
+    counts = (_rounds(module, loop.iter) for loop in module.loops(call) if hasattr(loop, "iter"))
+    return bool(module.loops(call)) and 1 not in counts
+
+
+def _rounds(module: Module, node):
+    is_range = isinstance(node, ast.Call) and last_name(node.func) == "range" and len(node.args) == 1
+    return module.value(node.args[0]) if is_range else None
 
 
 def _submitted(module: Module, pool: ast.Call) -> list[ast.expr]:

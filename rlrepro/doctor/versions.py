@@ -13,7 +13,7 @@ from packaging.version import Version
 from rlrepro.doctor.module import Module
 from rlrepro.doctor.pins import pins_below, specifier_in
 
-# Every release that a rule tells apart from its neighbours.
+# Every release that a rule tells apart from its neighbours, the newest last.
 RELEASES = {
     "tianshou": "0.3.0 0.4.0 0.4.2 0.4.3 0.4.5 0.4.8 0.4.9 0.4.10 0.4.11 0.5.0 0.5.1 1.0.0 1.1.0 1.2.0 2.0.0 2.0.1",
     "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.8.0 0.9.2 0.10.0 0.11.1 0.12.0 0.13.0 0.14.0 0.14.1",
@@ -66,8 +66,9 @@ class Versions:
 
     def _releases(self, library: str, specifier: SpecifierSet) -> list[Version]:
         exact = [each.version for each in specifier if each.operator == "==" and not each.version.endswith("*")]
-        releases = {*RELEASES.get(library, "").split(), *exact}
-        return [Version(each) for each in releases if specifier.contains(each, prereleases=True)]
+        known = [Version(each) for each in RELEASES.get(library, "").split()]
+        newer = [Version(each) for each in exact if not known or Version(each) > known[-1]]  # an older one never was
+        return [each for each in (*known, *newer) if specifier.contains(each, prereleases=True)]
 
     def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
         """The pin in the file itself (a notebook's `!pip install`), else in the nearest folder above it, else the only

@@ -30,6 +30,7 @@ WORK = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "ra
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
 LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
+ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
 INFERS = {
     "act",
@@ -82,7 +83,7 @@ def work_of(project: Project, module: Module, target: Definition, reached: Reach
     for place in calls:
         if trains(*place):
             return Work("trains", *place, sure=True)
-    learners = {node.name for each in near for node in _learning_methods(each)}
+    learners = {node.name for each in near for node in _learning_methods(each) if not ACTS.match(node.name)}
     for place in calls:
         if last_name(place[1].func) in learners and _is_called_on(place[1], LEARNER):
             return Work("trains", *place)
@@ -98,18 +99,11 @@ def work_of(project: Project, module: Module, target: Definition, reached: Reach
 
 
 def _learning_methods(module: Module) -> list[ast.FunctionDef]:
-    """The methods of a module that make a gradient step, themselves or by another of their class."""
+    """The methods of a module that make a gradient step."""
     if not STEP.search(module.text):
         return []
     methods = [node for node in module.nodes[ast.FunctionDef] if isinstance(module.parents[node], ast.ClassDef)]
-    direct = {node for node in methods if any(trains(module, call) for call in _calls(node))}
-    names = {node.name for node in direct}
-    return [
-        node
-        for node in methods
-        if node in direct
-        or any(last_name(call.func) in names and _is_called_on(call, {"self"}) for call in _calls(node))
-    ]
+    return [node for node in methods if any(trains(module, call) for call in _calls(node))]
 
 
 def _calls(node) -> list[ast.Call]:

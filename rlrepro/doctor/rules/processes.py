@@ -47,7 +47,8 @@ def no_limit(module, project):
             line = work.node.lineno
             where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
             message = f"each of these processes {work.what} ({where}) with one thread per core"
-            yield start.call, message, "high" if work.sure else "medium"
+            on_gpu = any("cuda" in each.text for each in (module, start.target.module))
+            yield start.call, message, "low" if on_gpu else "high" if work.sure else "medium"
 
 
 @rule(

@@ -30,6 +30,7 @@ METHODS |= {"predict_values", "compute_values", "evaluate_action", "get_dist", "
 METHODS |= {"get_distribution", "get_action_log_prob", "get_log_prob", "action_log_prob", "pi", "get_policy", "value"}
 KNOWN = {"torch", "numpy", "tianshou", "torchrl", "gym", "gymnasium", "random", "math"}
 BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
+LARGE = re.compile(r"\b(Conv[23]d|TransformerEncoder|MultiheadAttention)\(")
 EPOCHS = re.compile(
     r"epoch|iters?\b|updates?\b|updates?_(per|steps|times?|num)|num_updates|reuse|optim_", re.IGNORECASE
 )
@@ -48,6 +49,7 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
 def whole_at_once(module, project):
     """The gradient steps were cut into minibatches because the whole does not fit with gradients. This pass takes
     memory in proportion to the rollout, whatever the minibatch size; without `no_grad` it keeps a graph as well."""
+    confidence = _confidence(module, project)
     seen = set()  # one finding for what a block passes whole
     for learning in learning_loops(module, project):
         function = module.function(learning.loop)
@@ -56,13 +58,16 @@ def whole_at_once(module, project):
                 continue
             whole = next((text for arg in _arguments(call) if (text := part_of(arg, learning.whole))), None)
             block = next(each for each in module.ancestors(call) if isinstance(each, BLOCKS))
-            if whole and (block, whole) not in seen:
+            if whole and (block, whole) not in seen and _is_same(module, function, whole, call, learning.loop):
                 seen.add((block, whole))
                 message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
-                yield call, message + "minibatches of it", "medium"
+                yield call, message + "minibatches of it", confidence
     for call in module.methods("evaluate_actions"):
-        if whole := _all_timesteps(call):
-            yield call, f"evaluate_actions gets all timesteps of {whole} at once", "medium"
+        function = module.function(call)
+        learning = any(is_gradient_step(node) for node in ast.walk(function) if isinstance(node, ast.Call))
+        if (whole := _all_timesteps(call)) and not learning and (function, whole) not in seen:
+            seen.add((function, whole))
+            yield call, f"evaluate_actions gets all timesteps of {whole} at once", confidence
 
 
 @rule(
@@ -86,8 +91,14 @@ def no_minibatches(module, project):
         for call in _network_calls(module, function, NETWORK | {"loss"}):
             if module.is_within(call, loop) and (whole := _stacked(module, function, loop, call)):
                 message = f"{ast.unparse(call.func)} gets all of {whole} in each gradient step, without minibatches"
-                yield call, message, "medium"
+                yield call, message, _confidence(module, project)
                 break
+
+
+def _confidence(module, project) -> str:
+    """Small networks take little memory, however long the rollout: there has to be a convolution or a recurrent layer in
+    what the module imports."""
+    return "medium" if any(LARGE.search(each.text) for each in project.imported_by(module)) else "low"
 
 
 def _network_calls(module, function, words=frozenset(NETWORK)):
@@ -110,6 +121,21 @@ def _is_network(module, func, words) -> bool:
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _is_same(module, function, whole: str, call, loop) -> bool:
+    """Whether the name stands for the same at the call as at the loop, and no environment is stepped around the call."""
+    around = [each for each in module.loops(call) if each not in module.loops(loop)]
+    steps = (node for each in around for node in ast.walk(each) if isinstance(node, ast.Call))
+    if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
+        return False
+    lines = [
+        node.lineno
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and not module.is_within(node, loop) and whole in map(ast.unparse, node.targets)
+    ]
+    before = [max((line for line in lines if line < place.lineno), default=0) for place in (call, loop)]
+    return before[0] == before[1]
 
 
 def _all_timesteps(call: ast.Call) -> str | None:

@@ -2,7 +2,7 @@
 
 import ast
 
-from rlrepro.doctor.arrays import list_of_arrays
+from rlrepro.doctor.arrays import is_frequent, list_of_arrays
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
@@ -32,7 +32,8 @@ def tensor_from_list(module, project):
     and torch takes the result as it is. PyTorch itself warns of it, once per process."""
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
-            yield call, f"converts a list of arrays ({elements}) number by number", "medium"
+            confidence = "medium" if is_frequent(module, project, call) else "low"
+            yield call, f"converts a list of arrays ({elements}) number by number", confidence
 
 
 def _switched_off(module, call):
@@ -81,7 +82,7 @@ def validation_assigned(module, project):
     `set_default_validate_args` is a function: `Normal.set_default_validate_args = False` assigns over it."""
     for node in module.nodes[ast.Assign]:
         if any(isinstance(each, ast.Attribute) and each.attr == "set_default_validate_args" for each in node.targets):
-            yield node, "assigns over the function that would have switched validation off", "high"
+            yield node, "assigns over the function that would have switched validation off", "low"
 
 
 @rule(
