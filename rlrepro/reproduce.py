@@ -17,7 +17,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import ERROR_MARKER_TAG
 
-from rlrepro.lab.limits import CELL_SECONDS, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
+from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 
@@ -158,7 +158,9 @@ def _run(notebook: Path, out: Path, given) -> Run:
     except OSError as failed:
         error = f"{_last_cell(target)}: a file could not be read or written: {failed}"
     except RuntimeError as failed:
-        error = f"its start: {failed} (the limit is {limit(KERNEL_SECONDS):g} s, times RLREPRO_TIMEOUT_FACTOR)"
+        if not str(failed).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
+            raise
+        error = f"the start of its kernel: {failed}; on a slow machine set {FACTOR}=2, which doubles every limit"
     if late := _late_cell(target, allowed):
         number, first_line = late
         what = f"the cell that begins with {first_line!r}, under the profile {profile},"

@@ -22,7 +22,8 @@ from rlrepro.lab.overlays import ReleaseUnavailable
 
 POLL_SECONDS = 1.0  # between looks at whether a silent child is still there
 GRACE_SECONDS = 10.0  # for a child to write its stack and end by itself, before it is killed from here
-KEPT_LINES = 60  # of a child's output, for the message when it dies; stacks are among them
+KEPT_LINES = 20  # of a child's output, for the message when it dies
+STACK_LINES = 300  # when it ran into its limit: a thread's stack has up to a hundred
 
 
 class ReleaseError(RuntimeError):
@@ -56,7 +57,7 @@ class ReleaseProcess:
                 process_group=0,
             )
         self.connection = Connection(here.detach())
-        self.tail = deque(maxlen=KEPT_LINES)
+        self.tail = deque(maxlen=STACK_LINES)
         self._finalizer = weakref.finalize(self, _end, self.process, self.connection)
 
     @property
@@ -88,15 +89,16 @@ class ReleaseProcess:
         with suppress(subprocess.TimeoutExpired):  # it may have closed its connection and live on
             self.process.wait(limit(END_SECONDS))
         self.close()
-        name, code, said = getattr(fn, "__qualname__", fn), self.process.returncode, "".join(self.tail).strip()
+        name, code = getattr(fn, "__qualname__", fn), self.process.returncode
         if seconds >= allowed:
             advice = (
                 "Its process was killed, with all that it had started; the next call starts a fresh one. For a "
                 "function that needs longer, call run with a larger `timeout`."
             )
-            said = f"\nIts last output, with the stack of each of its threads:\n{said}" if said else ""
-            return ReleaseTimeout(overrun(f"{name} under {self.label}", allowed, advice) + said)
+            said = f"Its last output, with the stack of each of its threads:\n{''.join(self.tail).strip()}"
+            return ReleaseTimeout(f"{overrun(f'{name} under {self.label}', allowed, advice)}\n{said}")
         how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        said = "".join(list(self.tail)[-KEPT_LINES:]).strip()
         said = f" Its last output:\n{said}" if said else ""
         return ReleaseDied(
             f"the process of {self.label} {how} while it ran {name}. The next call starts a fresh one.{said}"
