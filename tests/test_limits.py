@@ -64,12 +64,17 @@ def test_one_factor_raises_every_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["fast", "0", "-1", "nan", "inf"])
-def test_a_factor_that_is_none_is_named(monkeypatch, run_cli, text):
+def test_a_factor_that_is_none_is_named(monkeypatch, text):
     monkeypatch.setenv(limits.FACTOR, text)
     with pytest.raises(ValueError, match=rf"above 0 in RLREPRO_TIMEOUT_FACTOR, found '{text}'"):
         limits.limit(1)
-    done = run_cli("fetch")
+
+
+def test_the_command_line_says_so_before_anything_else(monkeypatch, run_cli, tmp_path):
+    monkeypatch.setenv(limits.FACTOR, "fast")
+    done = run_cli("carry", "out", "--python", "3.12")
     assert done.returncode == 2 and "RLREPRO_TIMEOUT_FACTOR" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
