@@ -13,6 +13,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rlrepro.lab.limits import TookTooLong
 from rlrepro.lab.overlays import install, known_releases, parse_release
 from rlrepro.lab.pip import last_error, pip
 from rlrepro.project import requirements
@@ -101,7 +102,11 @@ def carry(folder: Path, python: str, there: Mapping[str, str] | None = None) -> 
     carried = closure(requirements(), python, there or {})
     for release in known_releases():
         install(release, python, folder / "cache")
-    done = pip("download", "--dest", str(wheels), *(f"{n}=={v}" for n, v in sorted(carried.items())), python=python)
+    pins = [f"{name}=={version}" for name, version in sorted(carried.items())]
+    try:
+        done = pip("download", "--dest", str(wheels), *pins, python=python)
+    except TookTooLong as error:
+        raise CannotCarry(f"wheels can't be fetched into {wheels}: {error} Remove that folder first") from error
     if done.returncode == 0:
         return
     missing = re.search(r"No matching distribution found for (\S+)", done.stderr)

@@ -1,6 +1,7 @@
 """The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch | carry."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,13 @@ LATEST = Path("runs/latest")
 @click.version_option(__version__)
 def main():
     """Documented problems of reinforcement-learning libraries: reproduced, explained, cured."""
+    if "RLREPRO_TIMEOUT_FACTOR" in os.environ:
+        from rlrepro.lab.limits import limit
+
+        try:
+            limit(1.0)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
 
 
 @main.command()

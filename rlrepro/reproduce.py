@@ -3,6 +3,7 @@
 A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT when it has succeeded.
 """
 
+import math
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -14,9 +15,11 @@ import papermill
 from filelock import FileLock, Timeout
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
+from papermill.execute import ERROR_MARKER_TAG
+
+from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-CELL_SECONDS = 1800  # after which a cell counts as hanging
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ def _run(notebook: Path, out: Path, given) -> Run:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     target = partial / notebook.name
+    profile = given.get("profile", "smoke")
+    allowed = math.ceil(limit(CELL_SECONDS.get(profile, CELL_SECONDS["full"])))
     own, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
     start = time.monotonic()
     error = None
@@ -139,7 +144,11 @@ def _run(notebook: Path, out: Path, given) -> Run:
             cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},
             autosave_cell_every=0,
-            execution_timeout=CELL_SECONDS,
+            start_timeout=math.ceil(limit(KERNEL_SECONDS)),
+            execution_timeout=allowed,
+            interrupt_on_timeout=True,  # the traceback then shows where the cell was, and releases end with it
+            error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
+            iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
             extra_arguments=["--IPKernelApp.log_level=ERROR"],
         )
     except PapermillExecutionError as failed:
@@ -148,6 +157,14 @@ def _run(notebook: Path, out: Path, given) -> Run:
         error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
     except OSError as failed:
         error = f"{_last_cell(target)}: a file could not be read or written: {failed}"
+    except RuntimeError as failed:
+        if not str(failed).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
+            raise
+        error = f"the start of its kernel: {failed}; on a slow machine set {FACTOR}=2, which doubles every limit"
+    if late := _late_cell(target, allowed):
+        number, first_line = late
+        what = f"the cell that begins with {first_line!r}, under the profile {profile},"
+        error = f"cell {number}: {overrun(what, allowed, 'It was interrupted; the notebook below shows where.')}"
     seconds = time.monotonic() - start
     if error:
         return Run(notebook.stem, target, seconds, error)
@@ -157,6 +174,18 @@ def _run(notebook: Path, out: Path, given) -> Run:
         path.replace(out / path.name)
     partial.rmdir()
     return Run(notebook.stem, out / notebook.name, seconds)
+
+
+def _late_cell(partial: Path, allowed: float) -> tuple[int, str] | None:
+    """The number and first line of the cell that took all of its time, if one did. A cell may catch the interrupt, and
+    seem to have succeeded."""
+    executed = _read(partial)
+    cells = executed.cells if executed else []
+    cells = [cell for cell in cells if ERROR_MARKER_TAG not in cell.metadata.get("tags", ())]  # papermill's own
+    for number, cell in enumerate(cells):
+        if (cell.metadata.get("papermill", {}).get("duration") or 0) >= allowed:
+            return number, (cell.source.splitlines() or [""])[0]
+    return None
 
 
 def _last_cell(partial: Path) -> str:

@@ -6,10 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from rlrepro.lab.limits import limit
+
 ROOT = Path(__file__).parents[1]
 
 
+RUN_SECONDS = 4500.0  # for a test that may be the first to need a run of all notebooks
+
+
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if "run" in item.fixturenames:
+            item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
     if not torch.cuda.is_available():
         for item in items:
             if item.get_closest_marker("gpu"):

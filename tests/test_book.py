@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import nbformat
 import pytest
 
 from rlrepro.agreement import best, gather, judge_all
+from rlrepro.lab.limits import TookTooLong, limit, overrun
 from rlrepro.reproduce import find_notebooks
 from rlrepro.site.build import build
 from rlrepro.verdicts import all_claims
@@ -26,6 +28,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 MISSING = "no Chromium here: apt-get install chromium (or name one in RLREPRO_CHROMIUM), as the README says"
 LARGEST_PAGE = 5 * 10**6  # bytes, everything that it loads
 NARROW = 390  # pixels, a telephone
+PAGE_SECONDS = 60.0  # for a page to load, and for each thing that is done on it
+BROWSER_SECONDS = 180.0  # for the browser to start
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +60,7 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        started = playwright.chromium.launch(executable_path=found, args=FLAGS, timeout=limit(BROWSER_SECONDS) * 1000)
         yield started
         started.close()
 
@@ -110,8 +114,25 @@ def open_page(context, site, name, visit=None):
         "request",
         lambda request: None if request.url.startswith((site, "data:", "blob:")) else visit.outside.append(request.url),
     )
-    page.goto(site + name, wait_until="networkidle")
+    from playwright.sync_api import TimeoutError as PageTimeout
+
+    allowed = limit(PAGE_SECONDS)
+    page.set_default_timeout(allowed * 1000)
+    try:
+        page.goto(site + name, wait_until="networkidle")
+    except PageTimeout as error:
+        raise TookTooLong(overrun(f"loading {site + name} in the browser", allowed)) from error
     return page
+
+
+def test_a_page_that_never_loads_is_named(browser, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.PAGE_SECONDS", 1.0)
+    context = browser.new_context()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        site = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(TookTooLong, match=rf"loading {site}index.html in the browser .*limit of 1 s"):
+            open_page(context, site, "index.html")
+    context.close()
 
 
 @pytest.fixture(scope="module")

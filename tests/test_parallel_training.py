@@ -59,8 +59,8 @@ def test_a_script_that_fails_says_why(made):
 
 
 def test_those_that_wait_give_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "READY_LIMIT", 0.1)
-    with pytest.raises(TimeoutError, match="1 of 2 trainings were ready"):
+    monkeypatch.setattr(training, "READY_SECONDS", 0.1)
+    with pytest.raises(TimeoutError, match=r"2 training runs to start \(1 have\)"):
         training._wait_for_all(str(tmp_path), 2)
 
 

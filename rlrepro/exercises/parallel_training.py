@@ -6,6 +6,7 @@ import sys
 
 from rlrepro.exercises.core import Hint, exercise
 from rlrepro.fixes import thread_variables
+from rlrepro.lab.limits import ANSWER_SECONDS, waiting_for
 
 SUSPECTS = {
     "scripts that share no process are slowed down as well": "GIL",
@@ -58,14 +59,15 @@ def environment(my_environment, records):
     script = "import torch; print(torch.get_num_threads())"
     wanted = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
     given = {name: str(value) for name, value in my_environment.items()}
-    found = subprocess.run(
-        [sys.executable, "-c", script],
-        env=wanted | given,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-    )
+    with waiting_for("a process with that environment", ANSWER_SECONDS) as allowed:
+        found = subprocess.run(
+            [sys.executable, "-c", script],
+            env=wanted | given,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=allowed,
+        )
     if found.returncode:
         raise Hint(f"With it, Python does not start: {found.stderr.strip().splitlines()[-1]}")
     if found.stdout.strip() != "1":

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
@@ -17,6 +18,7 @@ from .threads import thread_variables
 
 ORPHAN_SECONDS = 1.0  # between looks at whether the process that started this one is still there
 ORPHAN_EXIT = 86
+CLOSE_SECONDS = 60.0  # for processes to go that were killed
 
 
 class OwnProcesses:
@@ -48,8 +50,20 @@ class OwnProcesses:
         return self._mine.pool
 
     def close(self) -> None:
-        """End all processes, in the middle of a call too."""
+        """End all processes, in the middle of a call too. One that can't even be killed, as while a driver or a network
+        disk holds it, is left after CLOSE_SECONDS, with a warning."""
         self._closed = True
+        ending = threading.Thread(target=self._end, daemon=True)
+        ending.start()
+        ending.join(CLOSE_SECONDS)
+        if ending.is_alive():
+            warnings.warn(
+                f"processes of training runs were killed and are still there after {CLOSE_SECONDS:g} s; results that "
+                f"are there are kept. Look for children of process {os.getpid()} in state D",
+                stacklevel=2,
+            )
+
+    def _end(self) -> None:
         for pool in self._all:
             pool.shutdown(kill_workers=True)
 

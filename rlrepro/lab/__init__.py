@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "machine": ["Machine", "NoGPUError", "resolve_device", "this_machine"],
         "memory": ["PeakMemory", "peak_memory"],
         "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],
-        "releases": ["Release", "ReleaseDied", "ReleaseError", "ReleaseUnavailable", "Source"],
+        "releases": ["Release", "ReleaseDied", "ReleaseError", "ReleaseTimeout", "ReleaseUnavailable", "Source"],
         "timeline": ["TimelinePoint", "timeline"],
         "timing": ["Comparison", "compare"],
         "units": ["UNITS", "format_value"],

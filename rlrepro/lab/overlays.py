@@ -15,11 +15,11 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from filelock import FileLock
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from platformdirs import user_cache_path
 
+from rlrepro.lab.limits import TookTooLong, locked
 from rlrepro.lab.pip import last_error, offered, pip
 
 PINS = Path(__file__).with_name("overlays.toml")
@@ -78,6 +78,8 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         return _install(requirement, folder, python)
+    except TookTooLong as error:
+        raise ReleaseUnavailable(f"{requirement} is not in {folder} and can't be installed: {error}") from error
     except OSError as error:
         raise ReleaseUnavailable(
             f"{requirement} can't be installed in {folder}: {error}. Name another folder in RLREPRO_CACHE"
@@ -85,7 +87,7 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
 
 
 def _install(requirement: str, folder: Path, python: str | None) -> Path:
-    with FileLock(folder.with_name(f"{folder.name}.lock")):
+    with locked(folder.with_name(f"{folder.name}.lock"), f"installs {requirement}"):
         if folder.is_dir():  # another process was faster
             return folder
         for left in folder.parent.glob(f"{PARTIAL}{folder.name}-*"):  # of an installation that was killed

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+from rlrepro.lab.limits import PIP_SECONDS, waiting_for
+
 ALONE = ("--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps")
 # Any Linux on x86-64 that torch's own wheels run on; pip takes only the names it is given.
 PLATFORMS = [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014", *(f"_2_{minor}" for minor in range(5, 29)))]
@@ -11,10 +13,12 @@ PLATFORMS = [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014", *(f"_2_
 
 def pip(command: str, *arguments: str, python: str | None = None) -> subprocess.CompletedProcess:
     """`pip command arguments`, without dependencies. With `python`, such as "3.12", only wheels for that Python on
-    Linux of x86-64 count."""
+    Linux of x86-64 count. Raises TookTooLong where it does not end."""
     other = ["--only-binary=:all:", "--python-version", python, *(f"--platform={each}" for each in PLATFORMS)]
     line = [sys.executable, "-m", "pip", command, *ALONE, *(other if python else ()), *arguments]
-    return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    advice = "Its package index answers too slowly, or stays silent: try again, or name another one in PIP_INDEX_URL."
+    with waiting_for(f"pip {command}", PIP_SECONDS, advice) as allowed:
+        return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=allowed)
 
 
 def offered(stderr: str) -> list[str]:

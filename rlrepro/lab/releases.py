@@ -4,43 +4,25 @@ A release runs in a child process with its overlay first on the import path, ove
 The child is kept for further calls, so that what a function leaves in a module is there for the next.
 """
 
-import codecs
 import inspect
 import os
-import pickle
-import socket
-import subprocess
-import sys
 import threading
-import weakref
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-import cloudpickle
-
+from rlrepro.lab.limits import RELEASE_SECONDS
 from rlrepro.lab.overlays import ReleaseUnavailable, install, is_installed, parse_release
+from rlrepro.lab.release_process import ReleaseDied, ReleaseError, ReleaseProcess, ReleaseTimeout, environment
 
-__all__ = ["Release", "ReleaseDied", "ReleaseError", "ReleaseUnavailable", "Source"]
+__all__ = ["Release", "ReleaseDied", "ReleaseError", "ReleaseTimeout", "ReleaseUnavailable", "Source"]
 
-POLL_SECONDS = 1.0  # between looks at whether a silent child is still there
 UPSTREAM = {  # where a release's own lines can be read
     "tianshou": "https://github.com/thu-ml/tianshou/blob/v{version}/{file}#L{first}-L{last}",
     "torchrl": "https://github.com/pytorch/rl/blob/v{version}/{file}#L{first}-L{last}",
     "stable-baselines3": "https://github.com/DLR-RM/stable-baselines3/blob/v{version}/{file}#L{first}-L{last}",
 }
-KEPT_LINES = 20  # of a child's output, for the message when it dies
-
-
-class ReleaseError(RuntimeError):
-    """An exception or a result of a release's function that can't be brought here as itself."""
-
-
-class ReleaseDied(RuntimeError):
-    """A release's process ended in the middle of a call."""
 
 
 class Release:
@@ -77,20 +59,22 @@ class Release:
             return self.path
         return install(self.requirement)
 
-    def run(self, fn, /, *args, **kwargs):
+    def run(self, fn, /, *args, timeout: float = RELEASE_SECONDS, **kwargs):
         """`fn(*args, **kwargs)` under this release. `fn` may be defined in a notebook; it and its result travel by
         cloudpickle, so return plain numbers and arrays rather than the library's own objects.
 
         What `fn` prints appears here. An exception it raises is raised here as itself, with the child's traceback as
         its cause. Raises ReleaseDied where the process ended, ReleaseError where the result can't be unpickled here.
-        The next call after either starts a fresh process. Calls from several threads take turns.
+        After `timeout` seconds (times RLREPRO_TIMEOUT_FACTOR) the process is killed, with all that it has started:
+        ReleaseTimeout, a ReleaseDied, shows where its threads were. The next call after a death starts a fresh
+        process. Calls from several threads take turns.
         """
         with self._lock:
             if self._child is None or not self._child.alive:
                 overlay = self.install()
-                environment = _environment(overlay) | self.environment
-                self._child = _Child(self.requirement, self.name, overlay, environment)
-            return self._child.call(fn, args, kwargs)
+                variables = environment(overlay) | self.environment
+                self._child = ReleaseProcess(self.requirement, self.name, overlay, variables)
+            return self._child.call(fn, args, kwargs, timeout)
 
     def source(self, target: str) -> "Source":
         """The source of "package.module:Class.method" in this release."""
@@ -138,105 +122,6 @@ def _get_source(target: str) -> tuple[str, int, int, str]:
     top = Path(importlib.import_module(module.split(".")[0]).__file__).parents[1]
     file = os.path.relpath(inspect.getsourcefile(found), top).replace(os.sep, "/")
     return inspect.cleandoc("\n" + "".join(lines)) + "\n", first, first + len(lines) - 1, file
-
-
-class _Child:
-    """A process that runs functions under one import path."""
-
-    def __init__(self, label: str, package: str, overlay: Path | None, environment: dict[str, str]):
-        self.label = label
-        where = [package, str(overlay)] if overlay else []  # the child refuses to import the package from elsewhere
-        here, there = socket.socketpair()
-        with there:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlrepro.lab.child", str(there.fileno()), *where],
-                pass_fds=[there.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        self.connection = Connection(here.detach())
-        self.tail = deque(maxlen=KEPT_LINES)
-        self._finalizer = weakref.finalize(self, _end, self.process, self.connection)
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None and not self.connection.closed
-
-    def call(self, fn, args, kwargs):
-        message = cloudpickle.dumps((fn, args, kwargs))
-        try:
-            self.connection.send_bytes(message)
-            reply = self._wait()
-        except (EOFError, ConnectionError):
-            code = self.process.wait()
-            self.close()
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            said = "".join(self.tail).strip()
-            raise ReleaseDied(
-                f"the process of {self.label} {how} while it ran {getattr(fn, '__qualname__', fn)}. "
-                "The next call starts a fresh one." + (f" Its last output:\n{said}" if said else "")
-            ) from None
-        except BaseException:  # interrupted: the child is in the middle of something, and must not answer later
-            self.close()
-            raise
-        return self._unpack(reply)
-
-    def _wait(self) -> bytes:
-        """The child's answer; what it prints meanwhile is shown as it comes."""
-        sources = [self.connection, self.process.stdout]
-        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        while True:
-            ended = self.process.poll() is not None  # a process it started may hold both ends open
-            ready = wait(sources, timeout=0 if ended else POLL_SECONDS)
-            if self.process.stdout in ready:
-                output = os.read(self.process.stdout.fileno(), 2**16)
-                if not output:
-                    sources.remove(self.process.stdout)
-                text = decode(output)
-                self.tail.extend(text.splitlines(keepends=True))
-                print(text, end="", flush=True)
-            elif self.connection in ready:
-                return self.connection.recv_bytes()
-            elif ended:
-                raise EOFError
-
-    def _unpack(self, reply: bytes):
-        raised, value, report = pickle.loads(reply)
-        cause = ReleaseError(f"\n\nunder {self.label}:\n{report}")
-        try:
-            value = cloudpickle.loads(value)
-        except Exception as error:
-            if raised:
-                raise ReleaseError(f"an exception that exists only under {self.label}: {raised}") from cause
-            raise ReleaseError(
-                f"what the function returned under {self.label} can't be unpickled here ({error}); "
-                "return plain numbers, strings or arrays"
-            ) from error
-        if not raised:
-            return value
-        raise value from cause
-
-    def close(self):
-        self._finalizer()
-
-
-def _end(process, connection):
-    connection.close()
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def _environment(overlay: Path | None) -> dict[str, str]:
-    """The overlay, then this process's own import path; the working folder only where that path names it."""
-    if overlay and os.pathsep in str(overlay):
-        raise ReleaseUnavailable(f"{overlay} has {os.pathsep!r} in its name, which no import path can hold; move it")
-    path = [str(overlay)] if overlay else []
-    path += [entry or str(Path.cwd()) for entry in sys.path]
-    quiet = {"KINETO_LOG_LEVEL": "99", "TORCH_CPP_LOG_LEVEL": "ERROR"}  # torch's profiler, once per use
-    return quiet | os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True)

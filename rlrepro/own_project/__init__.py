@@ -7,11 +7,13 @@ import os
 import shutil
 import statistics
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.report import Report
+from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
 
 TROUBLED = Path(__file__).parent / "troubled"
 TOGETHER = ("ppo.py", "recommender.py")  # of them only rows and bytes are kept: they may run side by side
@@ -26,14 +28,18 @@ def copy(folder: Path) -> Path:
 
 def run_all(folder: Path) -> dict[str, Report]:
     """What was seen of each script of the project: `rlrepro doctor --run -- python SCRIPT`. Raises RuntimeError where
-    one fails."""
+    one fails, and TookTooLong where one does not end."""
     with ThreadPoolExecutor() as threads:
         found = dict(zip(TOGETHER, threads.map(lambda name: _run(folder, name), TOGETHER), strict=True))
     return found | {name: _run(folder, name) for name in ALONE}
 
 
 def _run(folder: Path, name: str) -> Report:
-    report, status = run([sys.executable, "-W", "ignore", name], folder=folder, stdout=sys.__stderr__)
+    allowed, start = limit(SCRIPT_SECONDS), time.monotonic()
+    command = [sys.executable, "-W", "ignore", name]
+    report, status = run(command, folder=folder, stdout=sys.__stderr__, seconds=allowed)
+    if time.monotonic() - start >= allowed:
+        raise TookTooLong(overrun(os.fspath(folder / name), allowed, "Run it by itself to see why."))
     if status:
         raise RuntimeError(f"{os.fspath(folder / name)} ended with status {status}; run it by itself to see why")
     return report

@@ -8,8 +8,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from filelock import FileLock
-
+from rlrepro.lab.limits import BOOK_SECONDS, TookTooLong, locked, waiting_for
 from rlrepro.project import address
 from rlrepro.site.stage import BOOK, stage
 
@@ -30,13 +29,18 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
     html = Path(target) / "_build" / "html"
     html.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(html.parent / ".lock"), tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
+    lock = locked(html.parent / ".lock", "builds this book")
+    with lock, tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
         for left in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
             shutil.rmtree(left, ignore_errors=True)
         source = Path(folder) / "source"
         stage(Path(run), source, results=results, repository=address())
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
-        done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
+        try:
+            with waiting_for("Jupyter Book", BOOK_SECONDS) as allowed:
+                done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=allowed)
+        except TookTooLong as error:
+            raise BookFailed(str(error)) from error
         if done.returncode:
             raise BookFailed("Jupyter Book says:\n" + "\n".join(_complaints(done.stdout + done.stderr)))
         if html.exists():

@@ -9,8 +9,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from filelock import FileLock
-
+from rlrepro.lab.limits import NPM_SECONDS, TookTooLong, locked, waiting_for
 from rlrepro.lab.overlays import cache_folder
 
 PINS = Path(__file__).with_name("scripts.toml")
@@ -34,7 +33,7 @@ def _unpacked(package: str, version: str, sha512: str, files: dict[str, str]) ->
     wanted = [folder / name for name in files]
     if not _are_there(wanted):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as partial, FileLock(f"{folder}.lock"):
+        with tempfile.TemporaryDirectory(dir=folder.parent) as partial, locked(f"{folder}.lock", f"fetches {package}"):
             if not _are_there(wanted):  # another process was not faster
                 _unpack(f"{package}@{version}", sha512, files, Path(partial) / "files")
                 shutil.rmtree(folder, ignore_errors=True)
@@ -63,7 +62,14 @@ def _pack(requirement: str, folder: Path) -> Path:
     if npm is None:
         raise ScriptUnavailable(f"{requirement} has to be fetched once, with npm, which is not here: install Node.js")
     command = [npm, "pack", requirement, "--silent", "--pack-destination", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL)
+    advice = "Its registry answers too slowly, or stays silent: try again, or name another one in npm_config_registry."
+    try:
+        with waiting_for(f"npm pack {requirement}", NPM_SECONDS, advice) as allowed:
+            done = subprocess.run(
+                command, capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL, timeout=allowed
+            )
+    except TookTooLong as error:
+        raise ScriptUnavailable(str(error)) from error
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no reason given"]
         raise ScriptUnavailable(f"npm could not fetch {requirement}; try again with a network. npm said: {reason[0]}")

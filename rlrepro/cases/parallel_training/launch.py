@@ -22,6 +22,7 @@ from joblib.externals.loky import get_reusable_executor
 from rlrepro.cases.parallel_training import training
 from rlrepro.cases.parallel_training.watch import Watch
 from rlrepro.fixes import thread_budget, train_many
+from rlrepro.lab.limits import END_SECONDS, TRAINING_SECONDS, waiting_for
 
 PATIENCE = 1.5  # seconds
 
@@ -35,8 +36,9 @@ def pool(trainings: list[dict], method: str = "fork", task: str = "train") -> di
         context.set_forkserver_preload([*training.NEEDED, training.__name__])
     with _together(trainings) as (together, folder), context.Pool(len(trainings)) as workers:
         calls = [workers.apply_async(getattr(training, task), kwds=each) for each in together]
-        with Watch(folder, len(trainings)) as watch:
-            found = [call.get() for call in calls]
+        answers = waiting_for("a Pool of training runs", TRAINING_SECONDS)  # it never answers for a killed worker
+        with Watch(folder, len(trainings)) as watch, answers as allowed:
+            found = [call.get(allowed) for call in calls]
     return summary(found) | watch.seen
 
 
@@ -45,7 +47,8 @@ def scripts(trainings: list[dict]) -> dict:
     command = [sys.executable, "-m", training.__name__]
 
     def run(settings):
-        done = subprocess.run([*command, json.dumps(settings)], capture_output=True, text=True)
+        with waiting_for("a training script", TRAINING_SECONDS) as allowed:
+            done = subprocess.run([*command, json.dumps(settings)], capture_output=True, text=True, timeout=allowed)
         if done.returncode:
             raise RuntimeError(f"a training failed:\n{done.stderr}")
         return json.loads(done.stdout.splitlines()[-1])
@@ -56,8 +59,10 @@ def scripts(trainings: list[dict]) -> dict:
 
 def loky(trainings: list[dict]) -> dict:
     """All at once by joblib, in its loky processes, which are left for the next call."""
-    with _together(trainings) as (together, _):
-        return summary(joblib.Parallel(len(trainings))(joblib.delayed(training.train)(**each) for each in together))
+    tasks = waiting_for("a training run by joblib", TRAINING_SECONDS)
+    with _together(trainings) as (together, _), tasks as allowed:
+        parallel = joblib.Parallel(len(trainings), timeout=allowed)
+        return summary(parallel(joblib.delayed(training.train)(**each) for each in together))
 
 
 def ray_tasks(trainings: list[dict]) -> dict:
@@ -67,8 +72,9 @@ def ray_tasks(trainings: list[dict]) -> dict:
     if not ray.is_initialized():
         ray.init(num_cpus=len(trainings), include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     task = ray.remote(training.train)
-    with _together(trainings) as (together, _):
-        return summary(ray.get([task.remote(**each) for each in together]))
+    tasks = waiting_for("training runs as tasks of Ray", TRAINING_SECONDS)
+    with _together(trainings) as (together, _), tasks as allowed:
+        return summary(ray.get([task.remote(**each) for each in together], timeout=allowed))
 
 
 def end(way: str) -> None:
@@ -124,7 +130,7 @@ def fork_after_work() -> bool:
     child.join(PATIENCE)
     waits = child.is_alive()
     child.kill()
-    child.join()
+    child.join(END_SECONDS)
     return waits
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import psutil
 
+from rlrepro.lab.limits import READY_SECONDS, TookTooLong, limit, overrun
+
 NEEDED = ("gymnasium.envs.mujoco.hopper_v5", "stable_baselines3", "torch._dynamo")  # the last by torch's optimizers
 
-READY_SECONDS = 0.01  # between looks at whether all are ready
-READY_LIMIT = 120.0  # seconds
+POLL_SECONDS = 0.01  # between looks at whether all are ready
 
 
 def train(
@@ -136,15 +137,15 @@ def _warm_up(device: str) -> None:
 
 
 def _wait_for_all(folder: str | None, together: int) -> None:
-    """Wait until `together` processes have come here. Raises TimeoutError where some never do."""
+    """Wait until `together` processes have come here. Raises TookTooLong where some never do."""
     if folder is None:
         return
     (Path(folder) / str(os.getpid())).touch()
-    limit = time.monotonic() + READY_LIMIT
+    allowed, start = limit(READY_SECONDS), time.monotonic()
     while (there := len(list(Path(folder).iterdir()))) < together:
-        if time.monotonic() > limit:
-            raise TimeoutError(f"{there} of {together} trainings were ready after {READY_LIMIT:.0f} s")
-        time.sleep(READY_SECONDS)
+        if time.monotonic() - start > allowed:
+            raise TookTooLong(overrun(f"waiting for {together} training runs to start ({there} have)", allowed))
+        time.sleep(POLL_SECONDS)
 
 
 def _used(device: str) -> int:

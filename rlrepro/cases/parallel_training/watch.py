@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from rlrepro.lab.limits import END_SECONDS
+
 LOOK_SECONDS = 0.05
 STATES = Path("/proc")  # Linux only
 
@@ -30,7 +32,7 @@ class Watch:
     def __exit__(self, *raised):
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(END_SECONDS)
 
     def _look(self) -> None:
         found = []

@@ -1,0 +1,111 @@
+"""Calls of a release that hang on purpose: each ends by its limit, with all that it started, and shows where it was."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from rlrepro.lab import Release, ReleaseDied, ReleaseTimeout
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def newest():
+    import tianshou
+
+    with Release(f"tianshou=={tianshou.__version__}") as release:
+        release.run(is_over, 1, 0)  # so that it has imported this file
+        yield release
+
+
+def spin_beside(path):
+    """Never ends, and neither does what it starts."""
+    path.write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+    while True:
+        pass
+
+
+def is_over(pid, seconds=10):
+    """Whether a process ends within so many seconds."""
+    limit = time.monotonic() + seconds
+    while not (over := _is_over(pid)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    return over
+
+
+def _is_over(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_release_that_spins_is_killed_with_what_it_started(newest, tmp_path):
+    pid = newest.run(os.getpid)
+    with pytest.raises(ReleaseTimeout) as raised:
+        newest.run(spin_beside, tmp_path / "pid", timeout=2)
+    for part in (
+        "spin_beside",
+        newest.requirement,
+        "limit of 2 s",
+        "`timeout`",
+        "RLREPRO_TIMEOUT_FACTOR=2",
+        "in spin_beside\n",
+    ):
+        assert part in str(raised.value)
+    assert is_over(pid) and is_over(int((tmp_path / "pid").read_text()))
+    assert newest.run(os.getpid) != pid
+
+
+def wait_for_itself():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def hold_the_interpreter():
+    """No other thread of Python runs meanwhile."""
+    import ctypes
+
+    ctypes.PyDLL(None).sleep(600)
+
+
+@pytest.mark.parametrize("hang", [wait_for_itself, hold_the_interpreter])
+def test_a_release_that_is_stuck_shows_where(newest, hang):
+    with pytest.raises(ReleaseTimeout, match=rf"in {hang.__name__}\n"):
+        newest.run(hang, timeout=2)
+
+
+def test_a_release_that_hears_no_signal_is_killed_too(newest, monkeypatch):
+    monkeypatch.setattr("rlrepro.lab.release_process.GRACE_SECONDS", 1.0)
+    with pytest.raises(ReleaseTimeout, match="limit of 1 s"):
+        newest.run(lambda: os.kill(os.getpid(), 19), timeout=1)  # SIGSTOP
+
+
+def test_a_message_that_nobody_reads_is_not_waited_for(newest, monkeypatch):
+    monkeypatch.setattr("rlrepro.lab.release_process.GRACE_SECONDS", 1.0)
+    psutil.Process(newest.run(os.getpid)).suspend()
+    with pytest.raises(ReleaseTimeout, match="limit of 1 s"):
+        newest.run(len, bytes(2**24), timeout=1)
+
+
+def test_a_release_that_goes_on_without_its_connection_is_ended(newest, monkeypatch):
+    monkeypatch.setattr("rlrepro.lab.release_process.END_SECONDS", 1.0)
+    with pytest.raises(ReleaseDied):
+        newest.run(lambda: (os.closerange(3, 1000), time.sleep(600)), timeout=30)
+
+
+def test_a_limit_ends_a_release_whose_parent_is_gone(tmp_path):
+    script = (
+        "import os, signal, sys; from pathlib import Path; import tianshou; from rlrepro.lab import Release\n"
+        "def hang(path):\n"
+        "    Path(path).write_text(str(os.getpid()))\n"
+        "    os.kill(os.getppid(), signal.SIGKILL)\n"
+        "    while True: pass\n"
+        "Release(f'tianshou=={tianshou.__version__}').run(hang, sys.argv[1], timeout=4)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "pid")], timeout=60, capture_output=True)
+    pid = int((tmp_path / "pid").read_text())
+    assert not is_over(pid, 0) and is_over(pid, 20)

@@ -1,0 +1,102 @@
+"""No call of the package or of a notebook waits without a limit: each has a `timeout`, or a reason why not."""
+
+import ast
+
+import nbformat
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+
+from .conftest import ROOT
+
+NEED = {"FileLock", "Parallel", "acquire", "check_call", "check_output", "communicate", "ray.get", "subprocess.call"}
+NEED |= {"subprocess.run", "urlopen", "wait("}  # the keyword `timeout`
+NEED_ANY = {"get", "join", "result", "wait"}  # methods: an argument, as "".join and dict.get have one anyway
+# These can't have a limit.
+NEVER = {"accept", "input", "pause", "recv", "recv_bytes", "recvfrom", "wait3", "wait4", "waitpid"}
+ALLOWED = {
+    ("lab/child.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
+    ("lab/release_process.py", "recv_bytes"): "the answer is there; a timer kills a process that sends half of one",
+    ("01_two_batch_sizes.ipynb", "result"): "calls of releases, which have limits",
+    ("fixes/own_process.py", "result"): "a user's training run; loky says when its process has died",
+    ("fixes/ray_tasks.py", "ray.get"): "a user's training run; Ray says when its process has died",
+    ("fixes/train_many.py", "Parallel"): "users' training runs",
+    ("fixes/result_folder.py", "acquire"): "its lock has timeout=0",
+}
+LEFT_OUT = ("doctor/", "own_project/troubled/")  # it waits for a command of the user; texts that are only examined
+
+
+def name_of(function):
+    """What is called: the name of a method, with `subprocess.` or `ray.` before it; "wait(" of the bare function."""
+    if isinstance(function, ast.Attribute):
+        owner = getattr(function.value, "id", "")
+        return f"{owner}.{function.attr}" if owner in ("subprocess", "ray") else function.attr
+    name = getattr(function, "id", "")
+    return f"{name}(" if name == "wait" else name
+
+
+def endless_waits(text):
+    """The calls in a text that wait and have no limit."""
+    for call in ast.walk(ast.parse(text)):
+        if isinstance(call, ast.Call):
+            name = name_of(call.func)
+            limit = next((each.value for each in call.keywords if each.arg == "timeout"), ast.Constant(None))
+            limited = not (isinstance(limit, ast.Constant) and limit.value is None)
+            if (
+                name in NEVER
+                or (name in NEED and not limited)
+                or (name in NEED_ANY and not limited and not call.args and isinstance(call.func, ast.Attribute))
+            ):
+                yield name
+
+
+def texts():
+    """Each file of the package and each notebook, by its name."""
+    for path in sorted((ROOT / "rlrepro").rglob("*.py")):
+        name = path.relative_to(ROOT / "rlrepro").as_posix()
+        if not name.startswith(LEFT_OUT):
+            yield name, path.read_text()
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = nbformat.read(path, as_version=4).cells
+        code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+        yield path.name, TransformerManager().transform_cell(code)
+
+
+def test_whatever_waits_has_a_limit():
+    found = {(file, name) for file, text in texts() for name in endless_waits(text)}
+    assert found == set(ALLOWED)  # a reason for what is gone goes too
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subprocess.run(command, text=True)",
+        "subprocess.run(command, timeout=None)",
+        "process.communicate()",
+        "process.wait()",
+        "thread.join()",
+        "future.result()",
+        "queue.get()",
+        "ray.get(tasks)",
+        "with FileLock(path): pass",
+        "urlopen(address)",
+        "wait(sources)",
+        "connection.recv()",
+    ],
+)
+def test_a_wait_without_a_limit_is_found(text):
+    assert list(endless_waits(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "subprocess.run(command, timeout=allowed)",
+        "process.wait(allowed)",
+        "', '.join(words)",
+        "settings.get('a')",
+        "release.run(function)",
+        "FileLock(path, timeout=0)",
+    ],
+)
+def test_what_has_a_limit_or_does_not_wait_is_not(text):
+    assert not list(endless_waits(text))
