@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.notes import Buffer, Notes
 from rlrepro.doctor.live.places import places
+from rlrepro.doctor.live.timing import timed_sample
 
 COMPARED = 8  # stored transitions, of as many as there are
 FEWEST = 4  # to say anything of them
@@ -22,7 +24,7 @@ class Reader:
     name: Callable = lambda buffer: type(buffer).__name__
 
 
-def probe_sample(notes: Notes, reader: Reader):
+def probe_sample(notes: Notes, reader: Reader, clocks: Clocks):
     """For the `sample` of a buffer. A sample within a sample is part of it."""
     inside = []
 
@@ -34,7 +36,7 @@ def probe_sample(notes: Notes, reader: Reader):
             inside.append(self)
             start = time.perf_counter()
             try:
-                result = sample(self, *args, **kwargs)
+                result = timed_sample(clocks, sample, self, *args, **kwargs)
             finally:
                 inside.pop()
             if buffer is not None and 0 < (batch := _batch(self, *args, **kwargs)) < rows:

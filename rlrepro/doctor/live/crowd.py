@@ -12,6 +12,7 @@ class Crowd:
     """
 
     cores: int
+    readable: bool = True  # whether this system shows the threads of processes
     looks: int = 0
     crowded_looks: int = 0
     oversubscribed_looks: int = 0
