@@ -22,7 +22,8 @@ from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
-from rlrepro.doctor.live.buffers import Reader, _describe, probe_sample
+from rlrepro.doctor.live.buffers import Origins, Reader, _describe, probe_sample
+from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
 from rlrepro.doctor.live.patches import Patches
@@ -253,7 +254,7 @@ def test_a_class_made_meanwhile_is_watched_and_put_back():
     Late = made("Late", 3, Base)
     Static = made("Static", 0, Base, learn=staticmethod(lambda: 4))
     Own = made("Own", 5, Base, __module__="__main__")
-    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 5]
+    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 50]
     patches.undo()
     assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [1, 2, 3, 4, 5]
     assert "__init_subclass__" not in vars(Base) and isinstance(vars(Late)["learn"], FunctionType)
@@ -443,7 +444,8 @@ class Growing:
 @pytest.mark.parametrize("asked, noted", [(16, [64, 128]), (None, []), (128, []), (0, [])])
 def test_only_samples_of_a_part_are_timed(asked, noted):
     notes, patches, buffer = Notes(), Patches(), Growing()
-    patches.replace(Growing, "sample", probe_sample(notes, Reader(lambda it: it.rows, lambda it, rows: ())))
+    reader = Reader(lambda it: it.rows, lambda it, rows: ())
+    patches.replace(Growing, "sample", probe_sample(notes, reader, Clocks(notes, [], [0]), Origins()))
     for buffer.rows in (64, 128):
         buffer.sample(asked)
     patches.undo()

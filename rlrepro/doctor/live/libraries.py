@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlrepro.doctor.live import timing
-from rlrepro.doctor.live.buffers import Reader, probe_sample
+from rlrepro.doctor.live.buffers import Origins, Reader, probe_sample
 from rlrepro.doctor.live.calibration import calibrate
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.forwards import probe_convolution, probe_linear, probe_recurrent
@@ -31,9 +31,10 @@ def install(patches: Patches, notes: Notes) -> Stages:
     patches.when_imported("torch", layers)
     for each in STAGES:
         patches.when_imported(each.module, _methods(patches, each, stages.probe(each.name, each.sizes)))
+    origins = Origins()
     for module, cls, reader in BUFFERS:
-        each = Method(module, (cls,), "sample", "")
-        patches.when_imported(module, _methods(patches, each, probe_sample(notes, reader, clocks)))
+        for method, probe in (("__init__", origins.probe), ("sample", probe_sample(notes, reader, clocks, origins))):
+            patches.when_imported(module, _methods(patches, Method(module, (cls,), method, ""), probe))
     return stages
 
 

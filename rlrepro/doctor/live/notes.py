@@ -70,7 +70,7 @@ class Stage:
 
 @dataclass
 class Buffer:
-    """A kind of replay buffer: seconds of a sample by how many rows were asked for and how many are stored, and bytes
+    """The replay buffers that one line makes, which is `own` where it was seen: seconds of a sample by how many rows were asked for and how many are stored, and bytes
     of a stored transition by key.
 
     `alike` says of a key that it is "one-hot", "computed by a network", or "the same in each transition".

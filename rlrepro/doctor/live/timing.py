@@ -168,7 +168,7 @@ def timed_sample(clocks: Clocks, sample, *args, **kwargs):
     finally:
         clock.inside = False
         clock.activity.seconds[SAMPLING] += clock.leave()
-        clock.count("samples")
+        clock.count("buffer samples")
 
 
 def timed_learning(clocks: Clocks, method, *args, **kwargs):

@@ -148,7 +148,7 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
             exponent, (few, soon), (many, late) = grown
             said = (
                 f"{name}: a sample of {batch:,} rows took at least {format_value(soon, 's')} from {few:,} stored rows "
-                f"and {format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f})"
+                f"and {format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f}), in {buffer.place}"
             )
             yield _finding("RUN006", buffer.own or buffer.place, said)
 
