@@ -506,7 +506,8 @@ def test_trend(seconds, grows):
 
 
 def crowd(**options):
-    seen = {"looks": 10, "crowded_looks": 8, "oversubscribed_looks": 5, "runnable": 6.0, "busy_processes": 4.0}
+    seen = {"looks": 10, "crowded_looks": 8, "runnable": 6.0, "busy_processes": 4.0}
+    seen |= {"seconds": 1.0, "oversubscribed_seconds": 0.5}
     return Crowd(cores=2, **seen | options)
 
 
@@ -514,8 +515,8 @@ def crowd(**options):
     "seen, expected",
     [
         (crowd(), ["RUN001"]),
-        (crowd(oversubscribed_looks=0), []),  # more processes than cores, each with one thread
-        (crowd(looks=100), []),  # for a moment
+        (crowd(oversubscribed_seconds=0.0), []),  # more processes than cores, each with one thread
+        (crowd(seconds=10.0), []),  # for a moment
         (Crowd(cores=2), []),
     ],
 )

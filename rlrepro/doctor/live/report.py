@@ -10,6 +10,7 @@ from rlrepro.doctor.live.progress import LEARNS, Progress
 from rlrepro.lab.units import format_value
 
 SHOWN = 3  # sizes of samples of a buffer
+SEVERAL = 1.5  # threads per process, on average, from which they are not one each
 
 
 class Report:
@@ -69,7 +70,9 @@ def _threads(crowd: Crowd, findings: list[Finding]) -> str:
         share = crowd.crowded_looks / crowd.looks
         said += f"; more threads than cores in {share:.0%} of samples, {crowd.runnable:.1f} on average"
         if not any(each.code == "RUN001" for each in findings):
-            said += ", about one per process: they take turns, which is not a problem"
+            single = crowd.runnable < SEVERAL * crowd.busy_processes
+            said += ", about one per process: they take turns, which" if single else ", for a time so short that it"
+            said += " is not a problem"
     return said
 
 

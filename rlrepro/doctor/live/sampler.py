@@ -54,11 +54,12 @@ class ThreadSampler:
                 wanted[thread.pid].append(thread.wanted_since(before, seconds))
         busy = {pid: shares for pid, shares in wanted.items() if sum(shares) >= BUSY}
         total = sum(map(sum, busy.values()))
+        self.crowd.seconds += seconds
         if total < CROWDED * self.crowd.cores:
             return
         crowd = self.crowd
         before, crowd.crowded_looks = crowd.crowded_looks, crowd.crowded_looks + 1
-        crowd.oversubscribed_looks += sum(_count(shares) > 1 for shares in busy.values()) > 1
+        crowd.oversubscribed_seconds += seconds * (sum(_count(shares) > 1 for shares in busy.values()) > 1)
         for name, value in (("runnable", total), ("busy_processes", len(busy))):
             setattr(crowd, name, (getattr(crowd, name) * before + value) / crowd.crowded_looks)
 
