@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.trial import try_variants
 
 TROUBLED = Path(__file__).parent / "troubled"
 TOGETHER = ("ppo.py", "recommender.py")  # of them only rows and bytes are kept: they may run side by side
@@ -32,8 +33,19 @@ def run_all(folder: Path) -> dict[str, Report]:
     return found | {name: _run(folder, name) for name in ALONE}
 
 
+def try_fixes(folder: Path, name: str, seen: Report) -> Report:
+    """What was seen of a script, now with its trials: `rlrepro doctor --run --try -- python SCRIPT`, from the second run
+    on."""
+    seen.trials = try_variants(_command(name), seen, folder=folder, stdout=sys.__stderr__)
+    return seen
+
+
+def _command(name: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", name]
+
+
 def _run(folder: Path, name: str) -> Report:
-    report, status = run([sys.executable, "-W", "ignore", name], folder=folder, stdout=sys.__stderr__)
+    report, status = run(_command(name), folder=folder, stdout=sys.__stderr__)
     if status:
         raise RuntimeError(f"{os.fspath(folder / name)} ended with status {status}; run it by itself to see why")
     return report

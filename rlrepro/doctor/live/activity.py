@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 
 KINDS = ("environment", "inference", "learning", "sampling", "rest")
 ENVIRONMENT, INFERENCE, LEARNING, SAMPLING, REST = range(len(KINDS))
-UNITS = {"gradient steps": LEARNING, "environment steps": ENVIRONMENT, "buffer samples": SAMPLING}  # and where they are made
+UNITS = {
+    "gradient steps": LEARNING,
+    "environment steps": ENVIRONMENT,
+    "buffer samples": SAMPLING,
+}  # and where they are made
 
 
 @dataclass

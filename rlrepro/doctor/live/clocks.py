@@ -109,7 +109,7 @@ class Clock:
             self.passes += spent
 
     def decide_learning(self) -> None:
-        """Passes with gradients, and what followed them, were for learning; after a sample or a gradient step all was."""
+        """Passes with gradients and what followed were for learning; after a sample or a gradient step, all was."""
         seconds = self.activity.seconds
         seconds[LEARNING] += self.since_open
         seconds[LEARNING if self.updating else INFERENCE] += self.passes

@@ -40,8 +40,7 @@ def run(
     # a child that outlives the command may still write while the folder is removed
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as kept:
         kept = Path(kept)
-        paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
-        variables = os.environ | (environment or {}) | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
+        variables = os.environ | (environment or {}) | watching(kept)
         start = monotonic()
         with sampled(itself=False) as report.crowd:
             process = subprocess.Popen(command, env=variables, cwd=folder, stdout=stdout)
@@ -50,6 +49,12 @@ def run(
         _collect(report, kept)
     report.close()
     return report, status
+
+
+def watching(kept: Path) -> dict[str, str]:
+    """The variables with which a Python process keeps its notes in a folder."""
+    paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
 
 
 def _collect(report: Report, kept: Path) -> None:
@@ -65,20 +70,20 @@ def _collect(report: Report, kept: Path) -> None:
 
 
 def _wait(process: subprocess.Popen, seconds: float | None, kept: Path) -> tuple[int, bool]:
-    """(exit status as a shell gives it, whether it was ended here). Ctrl-C reaches the command too: it decides what that
-    means, and a second Ctrl-C ends it."""
+    """(exit status as a shell gives it, whether it was ended here). Ctrl-C reaches the command too, which decides what
+    that means; a second Ctrl-C ends it."""
     try:
         try:
             process.wait(seconds)
         except KeyboardInterrupt:
             process.wait(seconds)
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
-        _interrupt(process, kept)
+        interrupt(process, kept)
         return (0 if isinstance(why, subprocess.TimeoutExpired) else ending.STATUS), True
     return (128 - process.returncode if process.returncode < 0 else process.returncode), False
 
 
-def _interrupt(process: subprocess.Popen, kept: Path) -> None:
+def interrupt(process: subprocess.Popen, kept: Path) -> None:
     """As Ctrl-C does, which reaches the children as well; what does not end is killed."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(process.pid)

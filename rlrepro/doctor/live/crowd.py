@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Crowd:
     """Sampled from outside. A thread *wants* a core while it is on one or ready for one.
 
-    `seconds` were sampled, in `looks`. In `crowded_looks` of all `looks`, more threads wanted a core than there are; the means are over these.
-    In `oversubscribed_seconds` of that time, two processes or more each had several such threads.
+    In `crowded_looks` of all `looks`, more threads wanted a core than there are; the means are over these. In
+    `oversubscribed_seconds` of all the `seconds`, two processes or more each had several such threads.
     """
 
     cores: int

@@ -70,8 +70,8 @@ class Stage:
 
 @dataclass
 class Buffer:
-    """The replay buffers that one line makes, which is `own` where it was seen: seconds of a sample by how many rows were asked for and how many are stored, and bytes
-    of a stored transition by key.
+    """The replay buffers that one line makes (`own`, where that was seen): seconds of a sample by how many rows were
+    asked for and how many are stored, and bytes of a stored transition by key.
 
     `alike` says of a key that it is "one-hot", "computed by a network", or "the same in each transition".
     """
@@ -125,7 +125,15 @@ class Notes:
         """Forget everything: this is another process now. Whoever holds these dictionaries goes on with them."""
         self.pid, self._next_write, self._writing = os.getpid(), 0.0, False
         self.gradients_while_collecting = None
-        for each in (self.sizes, self.passes, self.stages, self.buffers, self.activities, self.torch_threads, self.cut_short):
+        for each in (
+            self.sizes,
+            self.passes,
+            self.stages,
+            self.buffers,
+            self.activities,
+            self.torch_threads,
+            self.cut_short,
+        ):
             each.clear()
 
     def write_now_and_then(self) -> None:

@@ -12,8 +12,8 @@ NAMES = {"environment": "environment steps", "rest": "the rest"}
 
 
 def plot_split(notes: Notes):
-    """A figure of the share of each kind of work in the time of all training processes, along the run. Raises ValueError
-    where no process was seen to train for long enough."""
+    """A figure of the share of each kind of work in the time of all training processes, along the run. Raises
+    ValueError if no process was seen to train for long enough."""
     edges, shares = split_over_time(notes)
     figure, axes = new_figure("Where the time goes", width=8.4, height=3.2)
     middles = (edges[:-1] + edges[1:]) / 2

@@ -84,7 +84,8 @@ def _time(notes: Notes) -> list[str]:
     *parts, (rest, _) = zip(progress.done.seconds, KINDS, strict=True)
     said = ", ".join(f"{kind} {seconds / spent:.0%}" for seconds, kind in sorted(parts, reverse=True) if seconds)
     at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
-    lines = [f"time         {format_value(spent, 's')}{at_once}: {said}, the rest {rest / spent:.0%}; the watch itself took about {own / spent:.1%}"]
+    said += f", the rest {rest / spent:.0%}; the watch itself took about {own / spent:.1%}"
+    lines = [f"time         {format_value(spent, 's')}{at_once}: {said}"]
     counts = sorted(progress.done.counts.items(), key=lambda each: each[0] != LEARNS)
     if counts and progress.seconds:
         said = ", ".join(f"{count:,} {unit} ({count / progress.seconds:,.3g} per second)" for unit, count in counts)
@@ -93,16 +94,14 @@ def _time(notes: Notes) -> list[str]:
 
 
 def _stages(notes: Notes) -> list[str]:
-    lines = [
-        f"stage        {name}: {stage.calls:,} call{'' if stage.calls == 1 else 's'}, {format_value(stage.seconds, 's')}"
-        + (
-            f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}, "
-            f"{format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
-            if stage.peak_bytes is not None and stage.before_bytes is not None
-            else ""
-        )
-        for name, stage in notes.stages.items()
-    ]
+    lines = []
+    for name, stage in notes.stages.items():
+        calls = f"{stage.calls:,} call{'' if stage.calls == 1 else 's'}"
+        said = f"stage        {name}: {calls}, {format_value(stage.seconds, 's')}"
+        if stage.peak_bytes is not None and stage.before_bytes is not None:
+            said += f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}"
+            said += f", {format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
+        lines.append(said)
     return lines + [f"cut short    {name} was still running when the run was ended" for name in notes.cut_short]
 
 

@@ -1,4 +1,4 @@
-"""rlrepro doctor --run --try: the same command again with a fix in its environment, and how much faster it got ahead."""
+"""rlrepro doctor --run --try: the same command again with a fix in its environment, and how fast each got ahead."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
