@@ -1,7 +1,6 @@
 """rlrepro doctor --try: a command again with a fix in its environment, and how fast each run got ahead."""
 
 import re
-import statistics
 import sys
 
 import pytest
@@ -11,7 +10,7 @@ from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.progress import LEARNS, NothingToCompare, Progress, compare
 from rlrepro.doctor.live.report import Report
-from rlrepro.doctor.live.trial import ASLEEP, Trial, try_variants, variants, why_not
+from rlrepro.doctor.live.trial import ASLEEP, LEAST_SECONDS, Trial, try_variants, variants, why_not
 from rlrepro.fixes import thread_budget
 
 several_cores = pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, torch has one thread")
@@ -110,7 +109,7 @@ network = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 began = time.perf_counter()
 for _ in range({steps}):
-    time.sleep(0.002 * torch.get_num_threads() ** 2)  # as slow as threads that wait for each other
+    time.sleep(0.02 * torch.get_num_threads() ** 2)  # as slow as threads that wait for each other
     network(torch.ones(4, 8)).sum().backward()
     optimizer.step()
 print("by itself", {steps} / (time.perf_counter() - began))
@@ -119,8 +118,8 @@ print("by itself", {steps} / (time.perf_counter() - began))
 
 @several_cores
 def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    (tmp_path / "train.py").write_text(LEARN.format(first="", steps=100))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    (tmp_path / "train.py").write_text(LEARN.format(first="", steps=25))
     done = run_cli("doctor", "--try", "--", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
     alone, fixed, asleep = (float(each) for each in re.findall(r"by itself ([\d.]+)", done.stdout))
@@ -131,7 +130,7 @@ def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypat
 
 
 def test_threads_that_a_program_sets_itself(tmp_path):
-    (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(3)", steps=30))
+    (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(3)", steps=5))
     seen = report(activity(1.0, 2.0, 1.0, gradients=30), threads=3)
     tried, _ = try_variants([sys.executable, "train.py"], seen, folder=tmp_path)
     assert "had no effect: a process had 3 threads" in str(tried)
@@ -153,8 +152,16 @@ def test_a_fix_that_breaks_the_command_is_told(tmp_path):
     assert threads.ratio > 0 and asleep.unit is None and "failed with status 1" in str(asleep)
 
 
-def test_each_run_is_limited(tmp_path):
-    (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(1)", steps=10**6))
+@pytest.mark.parametrize("asked, ran, limit", [(None, 100.0, 100.0), (None, 2.0, LEAST_SECONDS), (60.0, 5.0, 60.0)])
+def test_each_run_is_limited(monkeypatch, asked, ran, limit):
+    limits = []
+
+    def run(command, *, seconds, **options):
+        limits.append(seconds)
+        return report(activity(1.0, 2.0, 1.0, gradients=10)), 0
+
+    monkeypatch.setattr("rlrepro.doctor.live.trial.run", run)
     seen = report(activity(1.0, 2.0, 1.0, gradients=5))
-    tried = try_variants([sys.executable, "train.py"], seen, folder=tmp_path, seconds=6)
-    assert statistics.mean(each.after for each in tried) > 1
+    seen.seconds = ran
+    assert [each.ratio for each in try_variants(["train"], seen, seconds=asked)] == [2.0, 2.0]
+    assert limits == [limit, limit]

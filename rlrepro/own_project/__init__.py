@@ -34,8 +34,7 @@ def run_all(folder: Path) -> dict[str, Report]:
 
 
 def try_fixes(folder: Path, name: str, seen: Report) -> Report:
-    """What was seen of a script, now with its trials: `rlrepro doctor --run --try -- python SCRIPT`, from the second run
-    on."""
+    """What was seen of a script, now with its trials: what `rlrepro doctor --try -- python SCRIPT` runs after that."""
     seen.trials = try_variants(_command(name), seen, folder=folder, stdout=sys.__stderr__)
     return seen
 

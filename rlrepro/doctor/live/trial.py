@@ -11,7 +11,7 @@ from rlrepro.doctor.live.report import Report
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 ALIKE = 1.15  # one run of each: a smaller ratio says nothing
-LEAST_SECONDS = 5.0  # that a run again may take
+LEAST_SECONDS = 30.0  # that a run again may take, with its imports
 CAUTION = "             one run of each, one after another: a small difference may be chance"
 
 
