@@ -191,7 +191,8 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--yes", is_flag=True, help="With --fix: write them without asking.")
 @click.option("--run", "run_it", is_flag=True, help="PATHS is a command that trains, after --: run it and watch it.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: interrupt it after so long.")
-def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seconds):
+@click.option("--try", "try_it", is_flag=True, help="--run, and again with fewer threads and with threads that sleep.")
+def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seconds, try_it):
     """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
 
     Exits with 1 where there are findings, and with 2 where no file could be read. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
@@ -200,7 +201,8 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
     \b
     rlrepro doctor --run -- python train.py --steps 10000
 
-    runs the command and watches it; it exits as the command does where that failed.
+    runs the command and watches it; it exits as the command does where that failed. With --try, it runs the command
+    up to three times and says how much faster it gets ahead with a fix in its environment.
     """
     from rlrepro.doctor.examination import UnknownCode, configuration, examine
     from rlrepro.doctor.finding import all_rules
@@ -215,12 +217,23 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
             raise click.UsageError(f"no rule {explain!r}; there are {', '.join(all_rules())}")
         click.echo(page(all_rules()[explain]))
         return
+    run_it = run_it or try_it
     if seconds and not run_it:
         raise click.UsageError("--seconds is how long a command is watched: give --run -- COMMAND as well")
     if fix and (run_it or form != "text"):
         raise click.UsageError("--fix shows a diff of files: give it neither --run nor --format")
     if run_it:
-        _run_watched(paths, select, ignore, form, seconds)
+        from rlrepro.doctor.live.session import watch_command
+
+        try:
+            command = [str(word) for word in paths]
+            text, status = watch_command(
+                command, select=select, ignore=ignore, form=form, seconds=seconds, trying=try_it
+            )
+        except (ValueError, OSError) as error:
+            raise click.UsageError(str(error)) from None
+        click.echo(text)
+        sys.exit(status)
     paths = paths or (Path(),)
     try:
         own = configuration(paths[0])
@@ -263,26 +276,6 @@ def _fix(found, yes: bool) -> int:
     if any(b"rlrepro.fixes" in each.after for each in changes):
         click.echo("some import rlrepro.fixes now: add rlrepro to what your project requires")
     return 0
-
-
-def _run_watched(command, select, ignore, form, seconds) -> None:
-    """Run it, print what was seen, and exit."""
-    from rlrepro.doctor.examination import Examination, UnknownCode, chosen
-    from rlrepro.doctor.live.command import run
-    from rlrepro.doctor.report import FORMATS
-
-    if not command:
-        raise click.UsageError("give the command after --: rlrepro doctor --run -- python train.py")
-    try:
-        codes = {rule.code for rule in chosen(select, ignore, live=True)}
-        seen, status = run(
-            [str(word) for word in command], seconds=seconds, stdout=None if form == "text" else sys.stderr
-        )
-    except (UnknownCode, OSError) as error:
-        raise click.UsageError(str(error)) from None
-    seen.findings = [each for each in seen.findings if each.code in codes]
-    click.echo(f"\n{seen}" if form == "text" else FORMATS[form](Examination(seen.findings)))
-    sys.exit(status or (1 if seen.findings else 0))
 
 
 def _literal(text: str):

@@ -25,6 +25,12 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def one_thread(monkeypatch):
+    """Threads of training runs that are tested side by side would only wait for each other."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
 def run_cli(tmp_path):
     """Call the command line in a process of its own, in an empty folder."""
     import subprocess

@@ -74,7 +74,7 @@ def imports(path):
         ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
         ("diagrams.py", r"rlrepro\.(?!figures)"),
         ("exercises/*.py", r"rlrepro\.(?!exercises|lab|fit|fixes|cases|claims|verdicts|doctor)"),
-        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.units|agreement|verdicts|project)"),
+        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.units|figures|agreement|verdicts|project)"),
         ("own_project/*.py", r"rlrepro\.(?!doctor\.live|lab|figures)"),
         ("agreement.py", r"rlrepro\.(?!lab|claims|verdicts|figures)"),
         ("verdicts.py", r"rlrepro\.(?!lab\.records|claims|cases)"),

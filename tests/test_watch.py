@@ -22,7 +22,8 @@ from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
-from rlrepro.doctor.live.buffers import Reader, _describe, probe_sample
+from rlrepro.doctor.live.buffers import Origins, Reader, _describe, probe_sample
+from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
 from rlrepro.doctor.live.patches import Patches
@@ -253,7 +254,7 @@ def test_a_class_made_meanwhile_is_watched_and_put_back():
     Late = made("Late", 3, Base)
     Static = made("Static", 0, Base, learn=staticmethod(lambda: 4))
     Own = made("Own", 5, Base, __module__="__main__")
-    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 5]
+    assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 50]
     patches.undo()
     assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [1, 2, 3, 4, 5]
     assert "__init_subclass__" not in vars(Base) and isinstance(vars(Late)["learn"], FunctionType)
@@ -443,7 +444,8 @@ class Growing:
 @pytest.mark.parametrize("asked, noted", [(16, [64, 128]), (None, []), (128, []), (0, [])])
 def test_only_samples_of_a_part_are_timed(asked, noted):
     notes, patches, buffer = Notes(), Patches(), Growing()
-    patches.replace(Growing, "sample", probe_sample(notes, Reader(lambda it: it.rows, lambda it, rows: ())))
+    reader = Reader(lambda it: it.rows, lambda it, rows: ())
+    patches.replace(Growing, "sample", probe_sample(notes, reader, Clocks(notes, [], [0]), Origins()))
     for buffer.rows in (64, 128):
         buffer.sample(asked)
     patches.undo()
@@ -504,7 +506,8 @@ def test_trend(seconds, grows):
 
 
 def crowd(**options):
-    seen = {"looks": 10, "crowded_looks": 8, "oversubscribed_looks": 5, "runnable": 6.0, "busy_processes": 4.0}
+    seen = {"looks": 10, "crowded_looks": 8, "runnable": 6.0, "busy_processes": 4.0}
+    seen |= {"seconds": 1.0, "oversubscribed_seconds": 0.5}
     return Crowd(cores=2, **seen | options)
 
 
@@ -512,8 +515,8 @@ def crowd(**options):
     "seen, expected",
     [
         (crowd(), ["RUN001"]),
-        (crowd(oversubscribed_looks=0), []),  # more processes than cores, each with one thread
-        (crowd(looks=100), []),  # for a moment
+        (crowd(oversubscribed_seconds=0.0), []),  # more processes than cores, each with one thread
+        (crowd(seconds=10.0), []),  # for a moment
         (Crowd(cores=2), []),
     ],
 )

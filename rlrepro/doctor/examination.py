@@ -91,14 +91,17 @@ def _add(result: Examination, source: Source, edits: dict[Finding, list[Edit]]) 
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
-    """The rules of texts, or of running trainings, whose codes begin as selected and not as ignored."""
-    rules = {code: each for code, each in all_rules().items() if each.live is live}
+    """The rules that read files, or those that watch a run, whose codes begin as selected and not as ignored. A code of
+    the other half is accepted, so that one configuration serves both. Raises UnknownCode for one that neither has."""
+    rules = all_rules()
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
             raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")
     wanted = tuple(select) or ("",)
     return [
-        each for code, each in rules.items() if code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
+        each
+        for code, each in rules.items()
+        if each.live is live and code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
     ]
 
 

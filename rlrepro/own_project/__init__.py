@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.trial import try_variants
 from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
 
 TROUBLED = Path(__file__).parent / "troubled"
@@ -34,10 +35,19 @@ def run_all(folder: Path) -> dict[str, Report]:
     return found | {name: _run(folder, name) for name in ALONE}
 
 
+def try_fixes(folder: Path, name: str, seen: Report) -> Report:
+    """What was seen of a script, now with its trials: what `rlrepro doctor --try -- python SCRIPT` runs after that."""
+    seen.trials = try_variants(_command(name), seen, folder=folder, stdout=sys.__stderr__)
+    return seen
+
+
+def _command(name: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", name]
+
+
 def _run(folder: Path, name: str) -> Report:
     allowed, start = limit(SCRIPT_SECONDS), time.monotonic()
-    command = [sys.executable, "-W", "ignore", name]
-    report, status = run(command, folder=folder, stdout=sys.__stderr__, seconds=allowed)
+    report, status = run(_command(name), folder=folder, stdout=sys.__stderr__, seconds=allowed)
     if time.monotonic() - start >= allowed:
         raise TookTooLong(overrun(os.fspath(folder / name), allowed, "Run it by itself to see why."))
     if status:

@@ -1,11 +1,15 @@
 """Replay buffers: how long a sample takes, and what a stored transition is made of."""
 
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from rlrepro.doctor.live.notes import Buffer, Notes
+from rlrepro.doctor.live.clocks import Clocks
+from rlrepro.doctor.live.notes import Buffer, Notes, Place
 from rlrepro.doctor.live.places import places
+from rlrepro.doctor.live.timing import timed_sample
 
 COMPARED = 8  # stored transitions, of as many as there are
 FEWEST = 4  # to say anything of them
@@ -22,7 +26,34 @@ class Reader:
     name: Callable = lambda buffer: type(buffer).__name__
 
 
-def probe_sample(notes: Notes, reader: Reader):
+class Origins:
+    """Where in the project each buffer was made, as far as that was seen: a sample may be drawn anywhere."""
+
+    def __init__(self):
+        self._places, self._making = {}, []  # by id: a buffer need not be hashable
+
+    def probe(self, init):
+        """For the `__init__` of a buffer; that of the class above is part of it."""
+
+        def made(buffer, *args, **kwargs):
+            if any(each is buffer for each in self._making):
+                return init(buffer, *args, **kwargs)
+            self._making.append(buffer)
+            try:
+                return init(buffer, *args, **kwargs)
+            finally:
+                self._making = [each for each in self._making if each is not buffer]
+                with suppress(TypeError):  # no weak references to it
+                    weakref.finalize(buffer, self._places.pop, id(buffer), None).atexit = False
+                    self._places[id(buffer)] = places()[1]
+
+        return made
+
+    def of(self, buffer) -> Place | None:
+        return self._places.get(id(buffer))
+
+
+def probe_sample(notes: Notes, reader: Reader, clocks: Clocks, origins: Origins):
     """For the `sample` of a buffer. A sample within a sample is part of it."""
     inside = []
 
@@ -30,11 +61,11 @@ def probe_sample(notes: Notes, reader: Reader):
         def sampled(self, *args, **kwargs):
             if inside:
                 return sample(self, *args, **kwargs)
-            buffer, rows = _buffer(notes, reader, self)
+            buffer, rows = _buffer(notes, reader, origins, self)
             inside.append(self)
             start = time.perf_counter()
             try:
-                result = sample(self, *args, **kwargs)
+                result = timed_sample(clocks, sample, self, *args, **kwargs)
             finally:
                 inside.pop()
             if buffer is not None and 0 < (batch := _batch(self, *args, **kwargs)) < rows:
@@ -53,13 +84,15 @@ def _batch(holder, batch_size=None, *args, **kwargs) -> int:
     return asked if isinstance(asked, int) else 0
 
 
-def _buffer(notes, reader, holder) -> tuple[Buffer | None, int]:
+def _buffer(notes, reader, origins, holder) -> tuple[Buffer | None, int]:
     """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
     try:
-        rows, name = reader.stored(holder), reader.name(holder)
+        rows, name, made = reader.stored(holder), reader.name(holder), origins.of(holder)
+        if made is not None:
+            name = f"{name} of {made}"
         if name not in notes.buffers:
             place, own = places()
-            notes.buffers[name] = Buffer(own, place)
+            notes.buffers[name] = Buffer(made or own, place)
         buffer = notes.buffers[name]
         if rows >= max(FEWEST, 2 * buffer.described_at):
             buffer.described_at, buffer.bytes, buffer.alike = rows, {}, {}

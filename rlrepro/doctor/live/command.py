@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 import psutil
 
-from rlrepro.doctor.live.notes import FOLDER, Notes
+from rlrepro.doctor.live import ending
+from rlrepro.doctor.live.notes import FOLDER, Notes, NotWhole
 from rlrepro.doctor.live.report import Report
 from rlrepro.doctor.live.sampler import sampled
 
@@ -19,52 +21,79 @@ PATIENCE = 10.0  # seconds that an interrupted command has to end
 
 
 def run(
-    command: Sequence[str], *, folder: str | Path = ".", seconds: float | None = None, stdout=None
+    command: Sequence[str],
+    *,
+    folder: str | Path = ".",
+    seconds: float | None = None,
+    stdout=None,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[Report, int]:
     """Run a command in a folder and watch every Python process of it that has rlrepro installed: (what was seen, exit
     status).
 
-    After `seconds`, if given, it is interrupted as by Ctrl-C, and ended where it has not gone 10 seconds later. Its
-    output goes where this process's does, or to `stdout`. Raises OSError where it can't be started.
+    After `seconds`, if given, it is interrupted as by Ctrl-C but without a traceback, and killed if it is still there
+    10 seconds later. Its output goes where this process's does, or to `stdout`; `environment` is added to this
+    process's variables. Raises OSError if it can't be started.
     """
     script = next((word for word in command if word.endswith(".py")), command[0])
     report = Report(script, Path(folder).resolve())
-    with tempfile.TemporaryDirectory() as kept:
-        paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), FOLDER: kept}
+    # a child that outlives the command may still write while the folder is removed
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as kept:
+        kept = Path(kept)
+        variables = os.environ | (environment or {}) | watching(kept)
+        start = monotonic()
         with sampled(itself=False) as report.crowd:
-            status = _wait(subprocess.Popen(command, env=environment, cwd=folder, stdout=stdout), seconds)
-        for path in sorted(Path(kept).glob("*.json")):
-            report.notes.add(Notes.read(path))
-        report.unwatched = [f"not watched: {path.read_text()}" for path in sorted(Path(kept).glob("*.failed"))]
-        if not report.unwatched and not any(Path(kept).glob("*.begun")):
-            report.unwatched = ["not watched: no Python process here read PYTHONPATH (python -I, -E and -S do not)"]
+            process = subprocess.Popen(command, env=variables, cwd=folder, stdout=stdout)
+            status, report.ended = _wait(process, seconds, kept)
+        report.seconds = monotonic() - start
+        _collect(report, kept)
     report.close()
     return report, status
 
 
-def _wait(process: subprocess.Popen, seconds: float | None) -> int:
-    """The exit status, as a shell gives it. Ctrl-C reaches the command too: it decides what that means."""
+def watching(kept: Path) -> dict[str, str]:
+    """The variables with which a Python process keeps its notes in a folder."""
+    paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
+
+
+def _collect(report: Report, kept: Path) -> None:
+    """Put together what the processes have left."""
+    for path in sorted(kept.glob("*.json")):
+        try:
+            report.notes.add(Notes.read(path))
+        except NotWhole as error:
+            report.unwatched.append(f"notes of process {path.stem} can't be read: {error}")
+    report.unwatched += [f"not watched: {path.read_text()}" for path in sorted(kept.glob("*.failed"))]
+    if not report.unwatched and not any(kept.glob("*.begun")):
+        report.unwatched = ["not watched: no Python process here read PYTHONPATH (python -I, -E and -S do not)"]
+
+
+def _wait(process: subprocess.Popen, seconds: float | None, kept: Path) -> tuple[int, bool]:
+    """(exit status as a shell gives it, whether it was ended here). Ctrl-C reaches the command too, which decides what
+    that means; a second Ctrl-C ends it."""
     try:
-        process.wait(seconds)
-    except KeyboardInterrupt:
-        with suppress(KeyboardInterrupt):
-            process.wait()
-    except subprocess.TimeoutExpired:
-        _interrupt(process)
-        return 0
-    return 128 - process.returncode if process.returncode < 0 else process.returncode
+        try:
+            process.wait(seconds)
+        except KeyboardInterrupt:
+            process.wait(seconds)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
+        interrupt(process, kept)
+        return (0 if isinstance(why, subprocess.TimeoutExpired) else ending.STATUS), True
+    return (128 - process.returncode if process.returncode < 0 else process.returncode), False
 
 
-def _interrupt(process: subprocess.Popen) -> None:
-    """As Ctrl-C does, which reaches the children as well; who does not go is ended."""
+def interrupt(process: subprocess.Popen, kept: Path) -> None:
+    """As Ctrl-C does, which reaches the children as well; what does not end is killed."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(process.pid)
         family = [root, *root.children(recursive=True)]
         for each in family:
+            listens = ending.SIGNAL is not None and (kept / f"{each.pid}.begun").exists()
             with suppress(psutil.NoSuchProcess):
-                each.send_signal(signal.SIGINT)
+                each.send_signal(ending.SIGNAL if listens else signal.SIGINT)
         for each in psutil.wait_procs(family, timeout=PATIENCE)[1]:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # a process that is stuck in the kernel is left to it
+        process.wait(PATIENCE)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 class Crowd:
     """Sampled from outside. A thread *wants* a core while it is on one or ready for one.
 
-    In `crowded_looks` of all `looks`, more threads wanted a core than there are; the means are over these.
-    `oversubscribed_looks` are those of them in which two processes or more each had several such threads.
+    In `crowded_looks` of all `looks`, more threads wanted a core than there are; the means are over these. In
+    `oversubscribed_seconds` of all the `seconds`, two processes or more each had several such threads.
     """
 
     cores: int
+    readable: bool = True  # whether this system shows the threads of processes
     looks: int = 0
     crowded_looks: int = 0
-    oversubscribed_looks: int = 0
+    seconds: float = 0.0
+    oversubscribed_seconds: float = 0.0
     runnable: float = 0.0  # threads that want a core, while crowded
     busy_processes: float = 0.0  # that they are of
     processes: int = 0  # at most at once

@@ -11,15 +11,16 @@ COLLECTS_WITHOUT = "tianshou"  # the library whose collecting is known not to ne
 FEW = 64  # rows
 
 
-def probe_linear(notes: Notes, running):
+def probe_linear(notes: Notes, running, calls: list[int]):
     """For the `forward` of a Linear; `running` as in Stages. It is by far the most called, so that its function is
-    written out: nothing here may take long, unless the pass is the largest so far."""
+    written out: nothing here may take long, unless the pass is the largest so far. They are counted in `calls`."""
 
     def make(forward):
         compiling, tracing, enabled, seen = _state()
         note = _noting(notes, running, pairs=True)
 
         def noting(self, input):
+            calls[0] += 1
             if not compiling() and not tracing():
                 try:
                     gradients = enabled()

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlrepro.doctor.live.buffers import Reader, probe_sample
+from rlrepro.doctor.live import timing
+from rlrepro.doctor.live.buffers import Origins, Reader, probe_sample
+from rlrepro.doctor.live.calibration import calibrate
+from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.forwards import probe_convolution, probe_linear, probe_recurrent
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
@@ -12,10 +15,14 @@ from rlrepro.doctor.live.stages import Stages
 
 def install(patches: Patches, notes: Notes) -> Stages:
     """Watch each library that is imported, now or later. Returns the stages in which its trainings are."""
-    stages = Stages(notes)
+    clocks = Clocks(notes, [], [0])
+    stages = Stages(notes, clocks)
+    notes._clocks = clocks
+    timing.install(patches, clocks)
 
     def layers(torch):
-        patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
+        calibrate()
+        patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running, clocks.linear_calls))
         for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
         for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
@@ -24,9 +31,10 @@ def install(patches: Patches, notes: Notes) -> Stages:
     patches.when_imported("torch", layers)
     for each in STAGES:
         patches.when_imported(each.module, _methods(patches, each, stages.probe(each.name, each.sizes)))
+    origins = Origins()
     for module, cls, reader in BUFFERS:
-        each = Method(module, (cls,), "sample", "")
-        patches.when_imported(module, _methods(patches, each, probe_sample(notes, reader)))
+        for method, probe in (("__init__", origins.probe), ("sample", probe_sample(notes, reader, clocks, origins))):
+            patches.when_imported(module, _methods(patches, Method(module, (cls,), method, ""), probe))
     return stages
 
 

@@ -2,15 +2,22 @@
 
 import json
 import os
+import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
+
+from rlrepro.doctor.live.activity import Activity
 
 FOLDER = "RLREPRO_DOCTOR_NOTES"  # the variable that names where notes are kept, as startup/sitecustomize.py reads it
 WRITE_SHARE = 0.01  # of the time that may go into writing notes
 LONGEST_PAUSE = 0.5  # seconds between two writings, if there is anything to note
 KEPT_TIMES = 64  # of the samples at about as many stored rows
+
+
+class NotWhole(ValueError):
+    """A file that does not have the notes of a process."""
 
 
 @dataclass
@@ -63,8 +70,8 @@ class Stage:
 
 @dataclass
 class Buffer:
-    """A kind of replay buffer: seconds of a sample by how many rows were asked for and how many are stored, and bytes
-    of a stored transition by key.
+    """The replay buffers that one line makes (`own`, where that was seen): seconds of a sample by how many rows were
+    asked for and how many are stored, and bytes of a stored transition by key.
 
     `alike` says of a key that it is "one-hot", "computed by a network", or "the same in each transition".
     """
@@ -95,7 +102,12 @@ class Notes:
     stages: dict[str, Stage] = field(default_factory=dict)
     gradients_while_collecting: Place | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    activities: dict[str, Activity] = field(default_factory=dict)  # by thread
+    torch_threads: dict[str, int] = field(default_factory=dict)  # by process
+    cut_short: list[str] = field(default_factory=list)  # stages that were running when the run was ended
     _folder: Path | None = None
+    _clocks: object = None  # Clocks, where time is divided
+    _writing: bool = False
     _next_write: float = 0.0
 
     def __reduce__(self):
@@ -103,7 +115,7 @@ class Notes:
 
     def __bool__(self) -> bool:
         """Whether the process did anything that is watched."""
-        return bool(self.passes or self.stages or self.buffers)
+        return bool(self.passes or self.stages or self.buffers or any(each.began for each in self.activities.values()))
 
     def keep_in(self, folder: Path) -> None:
         """Write these notes into a folder from now on."""
@@ -111,9 +123,17 @@ class Notes:
 
     def renew(self) -> None:
         """Forget everything: this is another process now. Whoever holds these dictionaries goes on with them."""
-        self.pid, self._next_write = os.getpid(), 0.0
+        self.pid, self._next_write, self._writing = os.getpid(), 0.0, False
         self.gradients_while_collecting = None
-        for each in (self.sizes, self.passes, self.stages, self.buffers):
+        for each in (
+            self.sizes,
+            self.passes,
+            self.stages,
+            self.buffers,
+            self.activities,
+            self.torch_threads,
+            self.cut_short,
+        ):
             each.clear()
 
     def write_now_and_then(self) -> None:
@@ -125,16 +145,36 @@ class Notes:
 
     def write(self) -> None:
         """Into a file of this process, whole or not at all. A training never fails because its notes can't be kept."""
-        if not self or self._folder is None:
+        if not self or self._folder is None or self._writing:
             return
         path = self._folder / f"{self.pid}.json"
-        with suppress(OSError):
-            path.with_suffix(".part").write_text(json.dumps(asdict(self), default=str))
-            path.with_suffix(".part").replace(path)
+        self._writing, start = True, time.perf_counter()  # a signal may come in the middle
+        try:
+            self.settle()
+            with suppress(OSError, RuntimeError):  # RuntimeError: another thread adds a stage just now
+                path.with_suffix(".part").write_text(json.dumps(self.as_dict()))
+                path.with_suffix(".part").replace(path)
+        finally:
+            self._writing = False
+            if self._clocks is not None:
+                self._clocks.clock.charge(time.perf_counter() - start)
+
+    def as_dict(self) -> dict:
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self) if not each.name.startswith("_")}
+
+    def settle(self) -> None:
+        """Add what is known only now."""
+        if self._clocks is not None:
+            self._clocks.settle()
+        if (count := getattr(sys.modules.get("torch"), "get_num_threads", None)) is not None:
+            self.torch_threads[str(self.pid)] = count()
 
     def add(self, other: "Notes") -> None:
         """Take over what another process of the same run has seen: the largest passes and peaks, and all calls."""
         self.sizes |= other.sizes
+        self.activities |= other.activities
+        self.torch_threads |= other.torch_threads
+        self.cut_short = sorted({*self.cut_short, *other.cut_short})
         self.gradients_while_collecting = self.gradients_while_collecting or other.gradients_while_collecting
         for kind, each in other.passes.items():
             if kind not in self.passes or each.rows > self.passes[kind].rows:
@@ -149,10 +189,21 @@ class Notes:
 
     @classmethod
     def read(cls, path: Path) -> "Notes":
-        """What another process has written."""
-        from pydantic import TypeAdapter  # not needed where notes are taken
+        """What another process has written. Raises NotWhole for anything else."""
+        from pydantic import TypeAdapter, ValidationError  # not needed where notes are taken
 
-        return TypeAdapter(cls).validate_json(path.read_bytes())
+        try:
+            return TypeAdapter(cls).validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise NotWhole(str(error).splitlines()[0]) from None
+
+
+def _plain(value):
+    if isinstance(value, Activity):
+        return vars(value)  # a long one, and as JSON takes it
+    if is_dataclass(value):
+        return asdict(value)
+    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _rounded(rows: int) -> int:

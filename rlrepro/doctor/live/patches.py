@@ -1,9 +1,11 @@
 """Functions of other people's libraries that are replaced for a while, and put back."""
 
 import functools
+import operator
 import sys
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
+from types import MethodType
 
 
 class Patches:
@@ -12,6 +14,11 @@ class Patches:
     def __init__(self):
         self._replaced = []  # (owner, name, what was there or None, what is there now)
         self._finder = None
+        self._at_undo = []
+
+    def at_undo(self, call: Callable[[], None]) -> None:
+        """Call this as well when everything is put back."""
+        self._at_undo.append(call)
 
     def replace(self, owner, name: str, make: Callable, *, inherited: bool = False) -> None:
         """Replace what `owner` itself has under a name, or also what it has from a class above; nothing where it has
@@ -23,28 +30,24 @@ class Patches:
         if any(each[3] is original for each in self._replaced):
             return
         now = functools.wraps(original)(make(original))
+        if isinstance(owner, type) and (owner.__module__ == "__main__" or "<locals>" in owner.__qualname__):
+            now = _StandIn(original, now)
         setattr(owner, name, now)
         self._replaced.append((owner, name, own, now))
 
     def methods(self, base: type, name: str, make: Callable) -> None:
         """Replace a method of a class and of all its subclasses that define it, also those that are made later."""
         for cls in (base, *_subclasses(base)):
-            self._method(cls, name, make)
+            self.replace(cls, name, make)
         own = vars(base).get("__init_subclass__")
 
         def also(cls, **options):
             own.__func__(cls, **options) if own else super(base, cls).__init_subclass__(**options)
-            self._method(cls, name, make)
+            self.replace(cls, name, make)
 
         now = classmethod(also)
         base.__init_subclass__ = now
         self._replaced.append((base, "__init_subclass__", own, now))
-
-    def _method(self, cls: type, name: str, make: Callable) -> None:
-        """A class that has no place to be imported from is pickled whole, and what replaces its methods with it. So it
-        is left alone; what it calls of the class above is watched."""
-        if cls.__module__ != "__main__" and "<locals>" not in cls.__qualname__:
-            self.replace(cls, name, make)
 
     def when_imported(self, module: str, then: Callable) -> None:
         """Call `then(module)` now, or as soon as the module has been imported."""
@@ -61,10 +64,30 @@ class Patches:
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         self._finder = None
+        while self._at_undo:
+            self._at_undo.pop()()
         while self._replaced:
             owner, name, original, now = self._replaced.pop()
             if vars(owner).get(name) is now:
                 delattr(owner, name) if original is None else setattr(owner, name, original)
+
+
+class _StandIn:
+    """Takes a method's place in a class that can't be imported. cloudpickle pickles such a class with its methods: this
+    one as the original, so that whoever loads it needs no rlrepro."""
+
+    def __init__(self, original, now):
+        functools.update_wrapper(self, original)
+        self._original, self._now = original, now
+
+    def __get__(self, instance, owner=None):
+        return self._now if instance is None else MethodType(self._now, instance)
+
+    def __call__(self, *args, **kwargs):
+        return self._now(*args, **kwargs)
+
+    def __reduce__(self):
+        return operator.itemgetter(0), ((self._original,),)
 
 
 def _subclasses(base: type):

@@ -34,12 +34,13 @@ def places(owner=None) -> tuple[Place, Place | None]:
 
 
 @cache
-def _here() -> str:
-    """The working folder at the first look; a program may remove it later."""
+def _here() -> tuple[str, ...]:
+    """The working folder, and the script's, at the first look; a program may remove them later."""
     try:
-        return str(Path.cwd())
+        here = Path.cwd()
     except FileNotFoundError:
-        return "/nowhere"
+        return ("/nowhere",)
+    return str(here), str((here / (sys.argv[0] or ".")).parent)
 
 
 def _files(*modules: str) -> list[str]:
@@ -48,7 +49,7 @@ def _files(*modules: str) -> list[str]:
     return [file.removesuffix("__init__.py") for file in found]
 
 
-def _is_own(path: str, here: str) -> bool:
+def _is_own(path: str, here: tuple[str, ...]) -> bool:
     if any(each in path for each in INSTALLED):
         return False
     return "ipykernel_" in path or path.startswith(here) or not path.startswith(("/", "<"))

@@ -3,16 +3,19 @@
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, all_rules
+from rlrepro.doctor.live.activity import KINDS
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.progress import LEARNS, Progress
 from rlrepro.lab.units import format_value
 
 SHOWN = 3  # sizes of samples of a buffer
+SEVERAL = 1.5  # threads per process, on average, from which they are not one each
 
 
 class Report:
     """What was seen of a run, all its processes together, and the findings. `script` is what was run, `folder` where
-    from: paths below it are told from there."""
+    from: paths below it are relative to it."""
 
     def __init__(self, script: str, folder: Path):
         self.script, self.folder = script, folder
@@ -20,6 +23,9 @@ class Report:
         self.crowd = Crowd(cores=1)
         self.findings: list[Finding] = []
         self.unwatched: list[str] = []  # processes in which nothing could be watched, and why
+        self.seconds = 0.0  # that a command ran
+        self.ended = False  # whether it was ended before it was done
+        self.trials: list = []  # of Trial, what its variables change
 
     def close(self) -> None:
         """Say what is wrong, now that everything was seen."""
@@ -27,41 +33,76 @@ class Report:
 
         self.findings = diagnose(self.notes, self.crowd, self.script, self.folder)
 
+    @property
+    def split(self) -> dict[str, float]:
+        """Seconds of all training processes by what they went into: environment, inference, learning, sampling and the
+        rest, without those of the watch itself."""
+        return dict(zip(KINDS, Progress.of(self.notes).done.seconds, strict=True))
+
+    def plot(self):
+        """A figure of the time split over the run, which a notebook shows by itself."""
+        from rlrepro.doctor.live.plot import plot_split
+
+        return plot_split(self.notes)
+
     def __str__(self) -> str:
-        lines = [*_threads(self.crowd), *self.unwatched]
+        lines = [_threads(self.crowd, self.findings), *self.unwatched, *_time(self.notes)]
         lines += [*_stages(self.notes), *_passes(self.notes), *_buffers(self.notes)]
+        lines += [f"tried        {each}" for each in self.trials]
         rules = all_rules()
         lines += [
-            f"{each}\n    cure: {rules[each.code].cure}\n    why: rlrepro doctor --explain {each.code}"
+            f"{each}\n    fix: {rules[each.code].cure}\n    why: rlrepro doctor --explain {each.code}"
             for each in self.findings
         ]
         count = len(self.findings)
         return "\n".join([*lines, f"{count or 'no'} finding{'' if count == 1 else 's'}"])
 
 
-def _threads(crowd: Crowd) -> list[str]:
+def _threads(crowd: Crowd, findings: list[Finding]) -> str:
+    if not crowd.readable:
+        return "threads      not seen: this system has no /proc, which Linux has"
     if not crowd.ran_seconds:
-        return ["threads      not seen: too short, or not Linux"]
+        return "threads      not seen: the run was too short"
     said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
     if crowd.waited_seconds is not None:
         said += f", {crowd.waited_seconds:.1f} s waiting for one"
     if crowd.crowded_looks:
         share = crowd.crowded_looks / crowd.looks
-        said += f"; too many at once in {share:.0%} of the looks, {crowd.runnable:.1f} on average"
-    return [said]
+        said += f"; more threads than cores in {share:.0%} of samples, {crowd.runnable:.1f} on average"
+        if not any(each.code == "RUN001" for each in findings):
+            single = crowd.runnable < SEVERAL * crowd.busy_processes
+            said += ", about one per process: they take turns, which" if single else ", for a time so short that it"
+            said += " is not a problem"
+    return said
+
+
+def _time(notes: Notes) -> list[str]:
+    progress = Progress.of(notes)
+    spent, own = progress.busy_seconds, progress.done.watching_seconds
+    if not spent:
+        return []
+    *parts, (rest, _) = zip(progress.done.seconds, KINDS, strict=True)
+    said = ", ".join(f"{kind} {seconds / spent:.0%}" for seconds, kind in sorted(parts, reverse=True) if seconds)
+    at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
+    said += f", the rest {rest / spent:.0%}; the watch itself took about {own / spent:.1%}"
+    lines = [f"time         {format_value(spent, 's')}{at_once}: {said}"]
+    counts = sorted(progress.done.counts.items(), key=lambda each: each[0] != LEARNS)
+    if counts and progress.seconds:
+        said = ", ".join(f"{count:,} {unit} ({count / progress.seconds:,.3g} per second)" for unit, count in counts)
+        lines.append(f"progress     {said}")
+    return lines
 
 
 def _stages(notes: Notes) -> list[str]:
-    return [
-        f"stage        {name}: {stage.calls:,} calls, {format_value(stage.seconds, 's')}"
-        + (
-            f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}, "
-            f"{format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
-            if stage.peak_bytes is not None and stage.before_bytes is not None
-            else ""
-        )
-        for name, stage in notes.stages.items()
-    ]
+    lines = []
+    for name, stage in notes.stages.items():
+        calls = f"{stage.calls:,} call{'' if stage.calls == 1 else 's'}"
+        said = f"stage        {name}: {calls}, {format_value(stage.seconds, 's')}"
+        if stage.peak_bytes is not None and stage.before_bytes is not None:
+            said += f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}"
+            said += f", {format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
+        lines.append(said)
+    return lines + [f"cut short    {name} was still running when the run was ended" for name in notes.cut_short]
 
 
 def _passes(notes: Notes) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psutil
 
 from rlrepro.doctor.live.crowd import Crowd
-from rlrepro.doctor.live.threads import children, threads
+from rlrepro.doctor.live.threads import children, readable, threads
 
 INTERVAL_SECONDS = 0.1
 FAMILY_SAMPLES = 5  # samples from one search for children to the next
@@ -25,7 +25,7 @@ class ThreadSampler:
 
     def __init__(self, pid: int, *, itself: bool = True):
         self.pid, self.itself, self._family = pid, itself, []
-        self.crowd = Crowd(cores_of(pid))
+        self.crowd = Crowd(cores_of(pid), readable=readable())
         self._first, self._last, self._sampled_at = {}, {}, 0.0
 
     def sample(self) -> None:
@@ -54,11 +54,12 @@ class ThreadSampler:
                 wanted[thread.pid].append(thread.wanted_since(before, seconds))
         busy = {pid: shares for pid, shares in wanted.items() if sum(shares) >= BUSY}
         total = sum(map(sum, busy.values()))
+        self.crowd.seconds += seconds
         if total < CROWDED * self.crowd.cores:
             return
         crowd = self.crowd
         before, crowd.crowded_looks = crowd.crowded_looks, crowd.crowded_looks + 1
-        crowd.oversubscribed_looks += sum(_count(shares) > 1 for shares in busy.values()) > 1
+        crowd.oversubscribed_seconds += seconds * (sum(_count(shares) > 1 for shares in busy.values()) > 1)
         for name, value in (("runnable", total), ("busy_processes", len(busy))):
             setattr(crowd, name, (getattr(crowd, name) * before + value) / crowd.crowded_looks)
 

@@ -4,7 +4,9 @@ import threading
 import time
 
 from rlrepro.doctor.live import memory
+from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.notes import Notes, Stage
+from rlrepro.doctor.live.timing import timed_learning
 
 SHARE = 0.002  # of the time that may go into looking at memory
 ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
@@ -12,9 +14,10 @@ ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
 
 class Running(threading.local):
     """The stages that run in this thread, the innermost last, each with the object whose method it is; `collecting` is
-    how many of them collect, in all threads."""
+    how many of them collect, in all threads, and `everywhere` are the names of all threads' stages."""
 
     collecting = 0
+    everywhere = []  # noqa: RUF012, on purpose
 
     def __init__(self):
         self.stages = []
@@ -22,19 +25,24 @@ class Running(threading.local):
     def clear(self) -> None:
         self.stages.clear()
         Running.collecting = 0
+        Running.everywhere.clear()
 
     def begin(self, name: str, owner) -> None:
         self.stages.append((name, owner))
+        Running.everywhere.append(name)
         Running.collecting += name == "collect"
 
     def end(self) -> None:
-        Running.collecting -= self.stages.pop()[0] == "collect"
+        name, _ = self.stages.pop()
+        Running.everywhere.remove(name)
+        Running.collecting -= name == "collect"
 
 
 class Stages:
     """The stages of trainings: `running`, and what each took goes into the notes."""
 
-    def __init__(self, notes: Notes):
+    def __init__(self, notes: Notes, clocks: Clocks):
+        self.clocks = clocks
         self.notes, self.running, self._open = notes, Running(), []
         self._began, self._spent = time.perf_counter(), 0.0
 
@@ -53,7 +61,9 @@ class Stages:
                 self.running.begin(name, owner)
                 start = time.perf_counter()
                 try:
-                    return method(owner, *args, **kwargs)
+                    if name == "collect":
+                        return method(owner, *args, **kwargs)
+                    return timed_learning(self.clocks, method, owner, *args, **kwargs)
                 finally:
                     stage.seconds += time.perf_counter() - start
                     stage.calls += 1
@@ -77,7 +87,7 @@ class Stages:
         known = memory.restart()
         if known:
             self._open.append(opened)
-        self._spent += time.perf_counter() - start
+        self._charge(start)
         return opened if known else None
 
     def _leave(self, opened: tuple) -> None:
@@ -85,7 +95,12 @@ class Stages:
         self._fold()
         self._open[:] = [each for each in self._open if each is not opened]  # another thread may have opened one since
         memory.restart()
-        self._spent += time.perf_counter() - start
+        self._charge(start)
+
+    def _charge(self, start: float) -> None:
+        seconds = time.perf_counter() - start
+        self._spent += seconds
+        self.clocks.clock.charge(seconds)
 
     def _fold(self) -> int | None:
         """Give the peak since the last look to every open stage."""

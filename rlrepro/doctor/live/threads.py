@@ -28,6 +28,11 @@ class Thread:
         return (self.ran_seconds - before.ran_seconds + self.waited_seconds - before.waited_seconds) / seconds
 
 
+def readable() -> bool:
+    """Whether this system shows the threads of processes."""
+    return (PROC / str(os.getpid()) / "task").is_dir()
+
+
 def threads(pids: list[int]) -> list[Thread]:
     """All threads of these processes; none elsewhere than on Linux. What has just ended is left out."""
     return [thread for pid in pids for task in _tasks(pid) if (thread := _thread(pid, task)) is not None]

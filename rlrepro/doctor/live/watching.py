@@ -35,6 +35,7 @@ def watch(*, show: bool = True):
                 yield report
             finally:
                 patches.undo()
+                notes.settle()
                 report.notes = notes
     finally:
         _running.clear()

@@ -9,9 +9,11 @@ from pathlib import Path
 from rlrepro.doctor.finding import Finding, rule
 from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes, Pass, Place
+from rlrepro.doctor.live.progress import Progress
 from rlrepro.lab.units import format_value
 
-OVERSUBSCRIBED_SHARE = 0.1  # of the looks, from which on too many threads are no accident
+OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which too many threads are not an accident
+TRAINING_SHARE, TRAINING_SECONDS = 0.25, 1.0  # or of the time, and so much of it, in which the processes train
 TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
 ANYWHERE = 8  # the same outside of a library's stage, where it may be for a test
 REPEATED = 64  # rows with the same state
@@ -23,7 +25,7 @@ SMALL_PASSES = 2  # times smaller than a gradient step's
 
 def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Finding]:
     """The findings of a run, by what was noted in its processes and seen of their threads; paths are from a folder."""
-    found = list(threads(crowd, script))
+    found = list(threads(notes, crowd, script))
     for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
         found += check(notes)
     return sorted(replace(each, path=_below(Path(each.path), folder)) for each in found)
@@ -45,10 +47,12 @@ LIVE = {"words": (), "live": True}
     claims=("PT1", "PT3"),
     **LIVE,
 )
-def threads(crowd: Crowd, script: str) -> Iterator[Finding]:
+def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
     """Several processes each compute with a thread for every core. Threads that wait for each other stay on a core
     while they do, and take it from the one that they wait for."""
-    if not crowd.looks or crowd.oversubscribed_looks / crowd.looks < OVERSUBSCRIBED_SHARE:
+    trained = Progress.of(notes).seconds
+    of_training = trained > TRAINING_SECONDS and crowd.oversubscribed_seconds > TRAINING_SHARE * trained
+    if not of_training and crowd.oversubscribed_seconds <= OVERSUBSCRIBED_SHARE * crowd.seconds:
         return
     said = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes wanted {crowd.cores} cores"
     if crowd.waited_seconds is not None:
@@ -148,7 +152,7 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
             exponent, (few, soon), (many, late) = grown
             said = (
                 f"{name}: a sample of {batch:,} rows took at least {format_value(soon, 's')} from {few:,} stored rows "
-                f"and {format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f})"
+                f"and {format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f}), in {buffer.place}"
             )
             yield _finding("RUN006", buffer.own or buffer.place, said)
 

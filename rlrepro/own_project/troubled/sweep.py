@@ -9,9 +9,9 @@ SEEDS = 4
 
 def train(seed):
     model = PPO(
-        "MlpPolicy", "Pendulum-v1", seed=seed, n_steps=256, policy_kwargs={"net_arch": [256, 256]}, device="cpu"
+        "MlpPolicy", "Pendulum-v1", seed=seed, n_steps=128, policy_kwargs={"net_arch": [256, 256]}, device="cpu"
     )
-    model.learn(256)
+    model.learn(128)
     return seed
 
 

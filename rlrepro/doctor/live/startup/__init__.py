@@ -8,6 +8,7 @@ from pathlib import Path
 
 def begin(folder: Path) -> None:
     """Watch this process, and what it forks, until they end. Notes go into the folder."""
+    from rlrepro.doctor.live.ending import listen
     from rlrepro.doctor.live.libraries import install
     from rlrepro.doctor.live.notes import Notes
     from rlrepro.doctor.live.patches import Patches
@@ -15,12 +16,14 @@ def begin(folder: Path) -> None:
     notes, patches = Notes(), Patches()
     notes.keep_in(folder)
     stages = install(patches, notes)
+    listen(notes)
     _say_watched(folder)
     atexit.register(notes.write)
 
     def begin_again():
         notes.renew()
         stages.running.clear()
+        stages.clocks.renew()
         _say_watched(folder)
 
     os.register_at_fork(after_in_child=begin_again)

@@ -1,0 +1,66 @@
+"""How fast a run got ahead, so that two runs of one command can be compared."""
+
+from dataclasses import dataclass
+
+from rlrepro.doctor.live.activity import LEARNING, SAMPLING, UNITS, Activity, active_seconds, total, training
+from rlrepro.doctor.live.notes import Notes
+
+LEARNS = "gradient steps"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run did in the wall seconds in which any of its processes trained; imports do not count."""
+
+    seconds: float
+    done: Activity  # all processes together
+
+    @classmethod
+    def of(cls, notes: Notes) -> "Progress":
+        active = training(notes.activities.values())
+        return cls(active_seconds(active), total(active))
+
+    @property
+    def busy_seconds(self) -> float:
+        """Of all processes."""
+        return sum(self.done.seconds) + self.done.watching_seconds
+
+    @property
+    def processes(self) -> int:
+        """That trained at once, on average."""
+        return max(1, round(self.busy_seconds / self.seconds)) if self.seconds else 0
+
+    def unit(self) -> str | None:
+        """What to count: gradient steps where there are any, otherwise what takes the most of the time."""
+        counts = self.done.counts
+        if not counts:
+            return None
+        return LEARNS if LEARNS in counts else max(counts, key=lambda unit: self.done.seconds[UNITS[unit]])
+
+    def rate(self, unit: str, steps_per_gradient_step: float | None = None) -> float:
+        """So many per second. With the number of environment steps for each gradient step, as if the run had had that
+        mix of both: one that was ended early may have collected much and learned little so far."""
+        count, steps = self.done.counts[unit], self.done.counts.get("environment steps", 0)
+        if unit != LEARNS or not steps_per_gradient_step or not steps:
+            return count / self.seconds
+        learning = self.done.seconds[LEARNING] + self.done.seconds[SAMPLING]
+        seconds = learning / count + (self.busy_seconds - learning) / steps * steps_per_gradient_step
+        return self.busy_seconds / self.seconds / seconds
+
+
+class NothingToCompare(ValueError):
+    """Two runs have nothing in common that could be counted."""
+
+
+def compare(before: Notes, after: Notes) -> tuple[str, float, float]:
+    """(unit, so many per second before, after), both for the mix of environment and gradient steps of the run that came
+    further. Raises NothingToCompare."""
+    runs = Progress.of(before), Progress.of(after)
+    units = [run.unit() for run in runs]
+    if None in units or units[0] != units[1]:
+        said = " and ".join("nothing" if unit is None else unit for unit in units)
+        raise NothingToCompare(f"the two runs have {said} to count; let them run for longer")
+    unit = units[0]
+    further = max(runs, key=lambda run: run.done.counts[unit]).done.counts
+    mix = further.get("environment steps", 0) / further[unit]
+    return unit, runs[0].rate(unit, mix), runs[1].rate(unit, mix)

@@ -1,0 +1,189 @@
+"""What is replaced to divide the time: environments, modules, backward passes and optimizers."""
+
+from importlib import import_module
+from time import perf_counter
+
+from rlrepro.doctor.live.activity import ENVIRONMENT, LEARNING, SAMPLING
+from rlrepro.doctor.live.clocks import Clocks
+from rlrepro.doctor.live.patches import Patches
+
+STEPS = (  # a module, a class in it, and the methods that are its environments' work
+    ("gymnasium", "Env", ("step", "reset")),
+    ("gymnasium.vector", "VectorEnv", ("step", "reset")),
+    ("gym", "Env", ("step", "reset")),
+    ("stable_baselines3.common.vec_env", "VecEnv", ("step", "reset")),
+    ("tianshou.env", "BaseVectorEnv", ("step", "reset")),
+    ("torchrl.envs", "EnvBase", ("step", "reset")),
+)
+
+
+def install(patches: Patches, clocks: Clocks) -> None:
+    """Time each library that is imported, now or later."""
+
+    def layers(torch):
+        patches.replace(torch.nn.Module, "__call__", probe_module(clocks))
+        for name in ("backward", "grad"):
+            patches.replace(torch.autograd, name, probe_backward(clocks))
+        optimizers = import_module("torch.optim.optimizer")  # torch.optim itself does not show it
+        before, after = optimizer_hooks(clocks)
+        for handle in (
+            optimizers.register_optimizer_step_pre_hook(before),
+            optimizers.register_optimizer_step_post_hook(after),
+        ):
+            patches.at_undo(handle.remove)
+
+    def environments(name, methods):
+        def then(module):
+            for method in methods:
+                probe = probe_environment(clocks, counted="step" in method)
+                patches.methods(getattr(module, name), method, probe)
+
+        return then
+
+    patches.when_imported("torch", layers)
+    for module, name, methods in STEPS:
+        patches.when_imported(module, environments(name, methods))
+
+
+def probe_module(clocks: Clocks):
+    """For the call of a module. The outermost one is a forward pass; it is by far the most called, so nothing here may
+    take long."""
+    import torch
+
+    compiling, enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+
+    def make(call):
+        def called(self, *args, **kwargs):
+            if compiling():
+                return call(self, *args, **kwargs)
+            clock = clocks.clock
+            if clock.inside:
+                clock.nested += 1
+                return call(self, *args, **kwargs)
+            clock.enter(perf_counter())
+            clock.inside = True
+            try:
+                return call(self, *args, **kwargs)
+            finally:
+                clock.inside = False
+                clock.leave_pass(enabled())
+
+        return called
+
+    return make
+
+
+def probe_environment(clocks: Clocks, *, counted: bool):
+    """For the step or the reset of an environment, with all its wrappers."""
+
+    def make(step):
+        def stepped(self, *args, **kwargs):
+            clock = clocks.clock
+            if clock.inside:
+                return step(self, *args, **kwargs)
+            clock.enter(perf_counter())
+            clock.decide_acting()
+            clock.inside = True
+            try:
+                return step(self, *args, **kwargs)
+            finally:
+                clock.inside, clock.updating = False, False
+                clock.activity.seconds[ENVIRONMENT] += clock.leave()
+                if counted:
+                    clock.count("environment steps", copies(self))
+
+        return stepped
+
+    return make
+
+
+def copies(environment) -> int:
+    """How many environments step at once."""
+    for name in ("num_envs", "env_num"):
+        if isinstance(number := getattr(environment, name, None), int):
+            return number
+    shape = getattr(environment, "batch_size", None)
+    return shape.numel() if hasattr(shape, "numel") else 1
+
+
+def probe_backward(clocks: Clocks):
+    """For torch.autograd.backward, which Tensor.backward calls, and torch.autograd.grad."""
+
+    def make(backward):
+        def learned(*args, **kwargs):
+            clock = clocks.clock
+            if clock.inside:
+                return backward(*args, **kwargs)
+            clock.enter(perf_counter())
+            clock.decide_learning()
+            clock.inside = clock.updating = True
+            try:
+                return backward(*args, **kwargs)
+            finally:
+                clock.inside = False
+                clock.activity.seconds[LEARNING] += clock.leave()
+
+        return learned
+
+    return make
+
+
+def optimizer_hooks(clocks: Clocks):
+    """For before and after a step of any optimizer. A step that raises has no after."""
+    import torch
+
+    compiling = torch.compiler.is_compiling
+
+    def before(optimizer, args, kwargs):
+        clock = clocks.clock
+        if not compiling() and not clock.inside:
+            clock.enter(perf_counter())
+            clock.decide_learning()
+            clock.updating = clock.open = True  # what follows, until `after`, is learning
+
+    def after(optimizer, args, kwargs):
+        if compiling():
+            return
+        clock = clocks.clock
+        if not clock.inside:
+            clock.enter(perf_counter())
+            clock.leave()
+            clock.decide_learning()
+        clock.count("gradient steps")
+
+    return before, after
+
+
+def timed_sample(clocks: Clocks, sample, *args, **kwargs):
+    """What a buffer's `sample` returns."""
+    clock = clocks.clock
+    if clock.inside:
+        return sample(*args, **kwargs)
+    clock.enter(perf_counter())
+    if not clock.updating:
+        clock.decide_acting()
+    clock.inside = clock.updating = True
+    try:
+        return sample(*args, **kwargs)
+    finally:
+        clock.inside = False
+        clock.activity.seconds[SAMPLING] += clock.leave()
+        clock.count("buffer samples")
+
+
+def timed_learning(clocks: Clocks, method, *args, **kwargs):
+    """What a stage returns in which a library learns: all of it is learning, but for samples and environment steps."""
+    clock = clocks.clock
+    if not clock.inside:
+        clock.enter(perf_counter())
+        clock.decide_acting()
+        clock.leave()
+    clock.learning += 1
+    try:
+        return method(*args, **kwargs)
+    finally:
+        if not clock.inside:
+            clock.enter(perf_counter())
+            clock.leave()
+        clock.learning -= 1
+        clock.updating = True

@@ -1,0 +1,121 @@
+"""rlrepro doctor --run, with processes that come and go: they are seen, and nothing waits for them."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from rlrepro.doctor.live.command import run
+from rlrepro.doctor.live.progress import Progress
+from rlrepro.doctor.live.sampler import ThreadSampler
+from rlrepro.doctor.live.threads import children
+from rlrepro.fixes import thread_budget
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+
+
+@linux
+def test_seconds_of_threads():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)\nwhile True: pass"])
+    try:
+        sampler = ThreadSampler(child.pid)
+        for _ in range(10):
+            time.sleep(0.1)
+            sampler.sample()
+        crowd = sampler.crowd
+        assert 0.1 < crowd.ran_seconds + crowd.waited_seconds < 1.5
+        assert crowd.processes == 1 and crowd.crowded_looks == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+TOGETHER = """\
+import multiprocessing, time
+import torch
+
+def train(seed):
+    network = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh(), torch.nn.Linear(256, 1))
+    optimizer, end = torch.optim.Adam(network.parameters()), time.time() + 2
+    while time.time() < end:
+        loss = network(torch.randn(256, 256)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(train, range(4))
+"""
+
+
+@linux
+@pytest.mark.skipif(thread_budget(1) != 2, reason="four trainings on two cores")
+@pytest.mark.parametrize("threads, found, said", [("2", ["RUN001"], "more threads"), ("1", [], "not a problem")])
+def test_four_trainings_at_once(tmp_path, monkeypatch, threads, found, said):
+    """What is printed as a problem is a finding."""
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    (tmp_path / "train.py").write_text(TOGETHER)
+    report, _ = run([sys.executable, "train.py"], folder=tmp_path)
+    assert [each.code for each in report.findings] == found and said in str(report).splitlines()[0], str(report)
+    assert Progress.of(report.notes).processes > 1
+
+
+LEFT_BEHIND = """import os, sys, time
+import torch
+torch.nn.Linear(3, 3)(torch.ones(4, 3))
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    end = time.time() + 3
+    while time.time() < end:
+        torch.nn.Linear(3, 3)(torch.ones(4, 3))
+    os._exit(0)
+os.wait()
+sys.exit(6)
+"""
+
+
+def test_a_process_that_outlives_the_command_is_not_waited_for(tmp_path):
+    start = time.monotonic()
+    report, status = run([sys.executable, "-c", LEFT_BEHIND], folder=tmp_path)
+    assert status == 6 and report.notes.passes and time.monotonic() - start < 60
+
+
+ENDED_AT_RANDOM = """\
+import multiprocessing, os, random, signal, sys, time
+import torch
+
+def work(seed):
+    matrix, end = torch.randn(256, 256), time.time() + 0.2 * random.random()
+    while time.time() < end:
+        matrix @ matrix
+
+if __name__ == "__main__":
+    pool = multiprocessing.get_context("fork").Pool(4)
+    pool.map_async(work, range(100))
+    time.sleep(0.3 * random.random())
+    for worker in random.sample(pool._pool, 2):
+        os.kill(worker.pid, signal.SIGTERM)
+    time.sleep(0.2 * random.random())
+    pool.terminate()
+    pool.join()
+    sys.exit(3)
+"""
+
+
+@linux
+def test_workers_that_end_at_random(tmp_path):
+    """They end as without a watch, and leave nothing in the table of processes."""
+    (tmp_path / "train.py").write_text(ENDED_AT_RANDOM)
+    before = set(children(os.getpid()))
+    for _ in range(5):
+        _, status = run([sys.executable, "train.py"], folder=tmp_path, seconds=60)
+        assert status == 3
+    assert set(children(os.getpid())) == before
+    assert not [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path)]

@@ -1,0 +1,167 @@
+"""rlrepro doctor --try: a command again with a fix in its environment, and how fast each run got ahead."""
+
+import re
+import sys
+
+import pytest
+
+from rlrepro.doctor.live.activity import Activity
+from rlrepro.doctor.live.crowd import Crowd
+from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.progress import LEARNS, NothingToCompare, Progress, compare
+from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.trial import ASLEEP, LEAST_SECONDS, Trial, try_variants, variants, why_not
+from rlrepro.fixes import thread_budget
+
+several_cores = pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, torch has one thread")
+
+
+def notes(*activities, threads=2):
+    seen = Notes(torch_threads={"1": threads})
+    seen.activities = {str(number): each for number, each in enumerate(activities)}
+    return seen
+
+
+def activity(began, ended, learning, *, gradients=0, steps=0, samples=0):
+    counts = {LEARNS: gradients, "environment steps": steps, "buffer samples": samples}
+    rest = ended - began - learning
+    return Activity(began, ended, [0.0, 0.0, learning, 0.0, rest], counts={k: n for k, n in counts.items() if n})
+
+
+def report(*activities, cores=2, threads=2):
+    seen = Report("train.py", None)
+    seen.notes, seen.crowd = notes(*activities, threads=threads), Crowd(cores=cores)
+    return seen
+
+
+# What is compared.
+
+
+def test_the_same_work_in_a_third_of_the_time():
+    before = notes(*[activity(1.0, 31.0, 27.0, gradients=100, steps=500) for _ in range(4)])
+    after = notes(*[activity(1.0, 11.0, 9.0, gradients=100, steps=500) for _ in range(4)])
+    unit, slow, fast = compare(before, after)
+    assert unit == LEARNS and slow == pytest.approx(400 / 30) and fast == pytest.approx(400 / 10)
+
+
+def test_a_run_that_was_ended_while_it_collected_is_not_taken_for_a_slow_learner():
+    """30 s of environment steps and 20 of learning, of which the first run has come to the first gradient steps."""
+    whole = notes(activity(1.0, 51.0, 20.0, gradients=200, steps=3000))
+    begun = notes(activity(1.0, 33.0, 2.0, gradients=20, steps=3000))
+    _, slow, fast = compare(begun, whole)
+    assert fast / slow == pytest.approx(1.0)
+
+
+def test_imports_between_two_processes_do_not_count():
+    seen = Progress.of(notes(activity(10.0, 20.0, 5.0, gradients=5), activity(50.0, 60.0, 5.0, gradients=5)))
+    assert seen.seconds == 20.0 and seen.rate(LEARNS) == 0.5 and seen.processes == 1
+
+
+def test_workers_that_step_environments_are_not_trainings():
+    worker = Activity(1.0, 11.0, [10.0, 0.0, 0.0, 0.0, 0.0], counts={"environment steps": 999})
+    seen = Progress.of(notes(worker, activity(1.0, 11.0, 5.0, gradients=7, steps=50)))
+    assert seen.done.counts == {LEARNS: 7, "environment steps": 50} and seen.busy_seconds == pytest.approx(10.0)
+
+
+def test_without_gradient_steps_what_takes_longest_is_counted():
+    sampling = Activity(0.5, 11.0, [1.0, 0.0, 0.0, 9.0, 0.0], counts={"environment steps": 5, "buffer samples": 90})
+    assert Progress.of(notes(sampling)).unit() == "buffer samples"
+    with pytest.raises(NothingToCompare, match="nothing"):
+        compare(notes(sampling), notes())
+
+
+# What is tried.
+
+
+@pytest.mark.parametrize(
+    "processes, cores, threads, budget",
+    [(4, 2, 2, "1"), (2, 8, 8, "4"), (1, 8, 8, "1"), (2, 8, 4, "1"), (2, 8, 1, None)],
+)
+def test_the_threads_that_are_tried(processes, cores, threads, budget):
+    seen = report(*[activity(1.0, 2.0, 1.0, gradients=3)] * processes, cores=cores, threads=threads)
+    tried = variants(seen)
+    if budget is None:
+        assert not tried and "one thread already" in why_not(seen)
+    else:
+        assert tried == [{"OMP_NUM_THREADS": budget, "MKL_NUM_THREADS": budget}, ASLEEP]
+
+
+def test_a_run_without_training_is_not_tried():
+    assert variants(report()) == [] and "no gradient step" in why_not(report())
+
+
+@pytest.mark.parametrize(
+    "after, said",
+    [(230.0, "23 times as many gradient steps"), (10.5, "about as many"), (5.0, "0.5 times as many gradient steps")],
+)
+def test_a_trial_in_words(after, said):
+    assert f"OMP_NUM_THREADS=1: {said}" in str(Trial({"OMP_NUM_THREADS": "1"}, LEARNS, 10.0, after))
+
+
+# Commands.
+
+LEARN = """\
+import sys, time
+import torch
+
+{first}
+network = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+began = time.perf_counter()
+for _ in range({steps}):
+    time.sleep(0.02 * torch.get_num_threads() ** 2)  # as slow as threads that wait for each other
+    network(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+print("by itself", {steps} / (time.perf_counter() - began))
+"""
+
+
+@several_cores
+def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    (tmp_path / "train.py").write_text(LEARN.format(first="", steps=25))
+    done = run_cli("doctor", "--try", "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    alone, fixed, asleep = (float(each) for each in re.findall(r"by itself ([\d.]+)", done.stdout))
+    tried = {name: float(ratio) for name, ratio in re.findall(r"tried +(\w+)=.*: ([\d.]+) times", done.stdout)}
+    assert tried["OMP_NUM_THREADS"] == pytest.approx(fixed / alone, rel=0.2) and fixed / alone > 3
+    assert "OMP_WAIT_POLICY" not in tried or asleep / alone > 1.1
+    assert "gradient steps per second" in done.stdout and "one after another" in done.stdout
+
+
+def test_threads_that_a_program_sets_itself(tmp_path):
+    (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(3)", steps=5))
+    seen = report(activity(1.0, 2.0, 1.0, gradients=30), threads=3)
+    tried, _ = try_variants([sys.executable, "train.py"], seen, folder=tmp_path)
+    assert "had no effect: a process had 3 threads" in str(tried)
+
+
+def test_a_command_that_fails_is_not_tried(tmp_path, run_cli):
+    (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + "sys.exit(3)\n")
+    done = run_cli("doctor", "--try", "--", sys.executable, "train.py")
+    assert done.returncode == 3 and "failed with status 3" in done.stdout and done.stdout.count("by itself") == 1
+    done = run_cli("doctor", "--try", "--", sys.executable, "-c", "print('nothing here')")
+    assert done.returncode == 0 and "nothing to try" in done.stdout and done.stdout.count("nothing here") == 1
+
+
+def test_a_fix_that_breaks_the_command_is_told(tmp_path):
+    failing = "import os\nassert 'GOMP_SPINCOUNT' not in os.environ\n"
+    (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + failing)
+    seen = report(activity(1.0, 2.0, 1.0, gradients=5))
+    threads, asleep = try_variants([sys.executable, "train.py"], seen, folder=tmp_path)
+    assert threads.ratio > 0 and asleep.unit is None and "failed with status 1" in str(asleep)
+
+
+@pytest.mark.parametrize("asked, ran, limit", [(None, 100.0, 100.0), (None, 2.0, LEAST_SECONDS), (60.0, 5.0, 60.0)])
+def test_each_run_is_limited(monkeypatch, asked, ran, limit):
+    limits = []
+
+    def run(command, *, seconds, **options):
+        limits.append(seconds)
+        return report(activity(1.0, 2.0, 1.0, gradients=10)), 0
+
+    monkeypatch.setattr("rlrepro.doctor.live.trial.run", run)
+    seen = report(activity(1.0, 2.0, 1.0, gradients=5))
+    seen.seconds = ran
+    assert [each.ratio for each in try_variants(["train"], seen, seconds=asked)] == [2.0, 2.0]
+    assert limits == [limit, limit]

@@ -1,0 +1,241 @@
+"""Where the time of a training goes: known seconds come back under their names, whichever library spends them."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.doctor import watch
+from rlrepro.doctor.live.activity import KINDS, Activity, total
+from rlrepro.doctor.live.plot import split_over_time
+from rlrepro.doctor.live.progress import Progress
+from rlrepro.doctor.live.report import Report
+
+NAP = 0.02
+ROUNDS = 10
+
+
+class Slow(gymnasium.Env):
+    """A step takes a nap, and the network two."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (4,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action):
+        time.sleep(NAP)
+        return np.zeros(4, np.float32), 1.0, False, False, {}
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+
+    def forward(self, rows):
+        time.sleep(2 * NAP)
+        return self.layers(rows)
+
+
+def loop(*, sample=lambda: None, no_grad=True):
+    """An environment step for each gradient step, by hand."""
+    env = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.RecordEpisodeStatistics(Slow()), 1000)
+    policy = Policy()
+    optimizer = torch.optim.Adam(policy.parameters())
+    rows, _ = env.reset()
+    for _ in range(ROUNDS):
+        with torch.set_grad_enabled(not no_grad):
+            action = policy(torch.as_tensor(rows)[None]).argmax().item()
+        rows, *_ = env.step(action)
+        time.sleep(NAP / 2)  # neither
+        sample()
+        loss = policy(torch.ones(8, 4)).sum()
+        time.sleep(NAP)  # a loss that no module computes
+        loss.backward()
+        time.sleep(NAP)  # clipping
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def expect(split, **naps):
+    """So many naps in each round; naps are never shorter, and a busy machine makes them longer."""
+    for kind, seconds in split.items():
+        assert naps.get(kind, 0) * NAP * ROUNDS * 0.95 <= seconds, (kind, split)
+    spent = sum(split.values())
+    for kind, seconds in split.items():
+        assert seconds / spent == pytest.approx(naps.get(kind, 0) / sum(naps.values()), abs=0.08), (kind, split)
+
+
+def test_a_loop_by_hand():
+    with watch(show=False) as seen:
+        loop()
+    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
+    assert Progress.of(seen.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
+    assert "learning 5" in str(seen) and "the watch itself took about" in str(seen)
+
+
+def test_acting_with_gradients_is_inference_too():
+    with watch(show=False) as seen:
+        loop(no_grad=False)
+    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
+
+
+def test_samples():
+    from torchrl.data import LazyTensorStorage, ReplayBuffer
+
+    class Sleepy(LazyTensorStorage):
+        def get(self, index):
+            time.sleep(NAP)
+            return super().get(index)
+
+    buffer = ReplayBuffer(storage=Sleepy(100), batch_size=8)
+    buffer.extend(torch.ones(50, 4))
+    with watch(show=False) as seen:
+        loop(sample=buffer.sample)
+    expect(seen.split, environment=1, inference=2, learning=4, sampling=1, rest=0.5)
+    assert Progress.of(seen.notes).done.counts["buffer samples"] == ROUNDS
+
+
+def test_stable_baselines3():
+    from stable_baselines3 import DQN
+
+    steps = 4 * ROUNDS
+    with watch(show=False) as seen:
+        DQN("MlpPolicy", Slow(), learning_starts=0, train_freq=4, batch_size=4, device="cpu").learn(steps)
+    done = Progress.of(seen.notes).done
+    assert done.counts["environment steps"] == steps and done.counts["gradient steps"] == ROUNDS
+    split = seen.split
+    assert split["environment"] == pytest.approx(steps * NAP, rel=0.2) and min(split.values()) > 0
+    assert split["learning"] <= seen.notes.stages["train"].seconds
+
+
+def test_torchrl_and_tianshou_environments_are_counted_by_copies():
+    from tianshou.env import DummyVectorEnv
+    from torchrl.envs import GymEnv, SerialEnv
+
+    with watch(show=False) as seen:
+        vector = DummyVectorEnv([Slow] * 3)
+        vector.reset()
+        vector.step(np.zeros(3, int))
+    assert Progress.of(seen.notes).done.counts == {"environment steps": 3}
+    with watch(show=False) as seen:
+        SerialEnv(2, lambda: GymEnv("CartPole-v1")).rollout(5)
+    assert Progress.of(seen.notes).done.counts == {"environment steps": 10}
+
+
+def test_threads_have_clocks_of_their_own():
+    with watch(show=False) as seen:
+        threads = [threading.Thread(target=loop) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert seen.split["environment"] == pytest.approx(2 * ROUNDS * NAP, rel=0.2)
+    assert Progress.of(seen.notes).processes == 2
+
+
+def test_what_raises_ends_what_it_was():
+    class Broken(nn.Module):
+        def forward(self, rows):
+            raise ValueError("broken")
+
+    with watch(show=False) as seen:
+        for _ in range(3):
+            with pytest.raises(ValueError, match="broken"):
+                Broken()(torch.ones(3))
+        loop()
+    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
+
+
+def test_an_environment_of_the_script_itself(tmp_path):
+    """It has no place that others could import it from, and is pickled whole."""
+    script = """if True:
+    import cloudpickle, gymnasium, numpy as np
+    from rlrepro.doctor import watch
+
+    class Own(gymnasium.Env):
+        def step(self, action):
+            return np.zeros(4), 0.0, False, False, {}
+
+    with watch(show=False) as seen:
+        for _ in range(7):
+            Own().step(0)
+        pickled = cloudpickle.dumps(Own)
+    assert b"rlrepro" not in pickled, pickled
+    [each] = seen.notes.activities.values()
+    print(each.counts)
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "{'environment steps': 7}\n", done.stderr
+
+
+def test_its_own_cost_is_left_out_and_told():
+    layers, rows = nn.Sequential(*[nn.Identity() for _ in range(2000)]), torch.ones(1)
+
+    def shortest():
+        start = time.thread_time()
+        layers(rows)
+        return time.thread_time() - start
+
+    layers(rows)
+    alone = min(shortest() for _ in range(20))
+    with watch(show=False) as seen:
+        watched = min(shortest() for _ in range(20))
+    done = total(seen.notes.activities.values())
+    assert 0.3 < (done.watching_seconds / 20) / (watched - alone) < 3  # as calibrated, and as it is
+    assert sum(done.seconds) + done.watching_seconds == pytest.approx(done.ended - done.began, rel=1e-6)
+
+
+def test_a_compiled_network_and_an_optimizer_with_a_closure():
+    network = torch.compile(nn.Linear(4, 1), backend="eager", fullgraph=True)
+    optimizer = torch.optim.LBFGS(network.parameters(), max_iter=2)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = network(torch.ones(3, 4)).square().sum()
+        loss.backward()
+        return loss
+
+    with watch(show=False) as seen:
+        optimizer.step(closure)
+    assert Progress.of(seen.notes).done.counts == {"gradient steps": 1}
+    before = len(torch.optim.Optimizer.__init__.__globals__["_global_optimizer_post_hooks"])
+    assert before == 0
+
+
+# The plot.
+
+
+def ramp(began, kind, points):
+    """So many seconds of one kind of work, noted once a second."""
+    each = Activity(began, began + points)
+    for second in range(1, points + 1):
+        each.points.append((began + second, [float(second) if name == kind else 0.0 for name in KINDS]))
+    each.seconds = each.points[-1][1]
+    return each
+
+
+def test_the_split_over_time():
+    seen = Report("train.py", None)
+    first, second = ramp(100.0, "inference", 10), ramp(110.0, "learning", 10)
+    seen.notes.activities = {"1": first, "2": second}
+    edges, shares = split_over_time(seen.notes)
+    assert edges[0] == 0 and edges[-1] == 20
+    middle = len(edges) // 2
+    assert (shares[KINDS.index("inference"), :middle] > 0.99).all()
+    assert (shares[KINDS.index("learning"), middle:] > 0.99).all()
+    figure = seen.plot()
+    assert "seconds since the first step" in figure.alt() and len(figure.png()) > 1000
+
+
+def test_nothing_to_plot():
+    with pytest.raises(ValueError, match="nothing to plot"):
+        Report("train.py", None).plot()
