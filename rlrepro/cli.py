@@ -185,9 +185,9 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--exclude", multiple=True, help="Not the files whose path is like this.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
 @click.option(
-    "--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the cure; all: every code."
+    "--explain", metavar="CODE", help="Print a rule's page: why, what it costs, and the fix; all: every code."
 )
-@click.option("--fix", is_flag=True, help="Show the cures that can be written mechanically as a diff, and ask.")
+@click.option("--fix", is_flag=True, help="Show the fixes that can be written mechanically as a diff, and ask.")
 @click.option("--yes", is_flag=True, help="With --fix: write them without asking.")
 @click.option("--run", "run_it", is_flag=True, help="PATHS is a command that trains, after --: run it and watch it.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: interrupt it after so long.")
@@ -195,8 +195,8 @@ def fit(builder, gib, as_json, **arguments):
 def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seconds, try_it):
     """Find this course's problems in the .py and .ipynb files at PATHS (here by default). Nothing of them is run.
 
-    Exits with 1 where there are findings, and with 2 where no file could be read. A comment `# rlrepro: ignore[CODE]` silences one line, [tool.rlrepro] in
-    pyproject.toml (lists select, ignore, exclude) a project.
+    Exits with 1 where there are findings, and with 2 where no file could be read. A comment `# rlrepro: ignore[CODE]`
+    silences one line, [tool.rlrepro] in pyproject.toml (lists select, ignore, exclude) a project.
 
     \b
     rlrepro doctor --run -- python train.py --steps 10000

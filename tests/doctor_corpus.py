@@ -969,7 +969,12 @@ INNOCENT = {
     ),
     "anomaly detection for debugging": (
         {},
-        "import torch\nif args.debug:\n    torch.autograd.set_detect_anomaly(True)\ntorch.autograd.set_detect_anomaly(False)",
+        """
+        from torch import autograd
+        if args.debug:
+            autograd.set_detect_anomaly(True)
+        autograd.set_detect_anomaly(False)
+        """,
     ),
     "validation called": (
         {},

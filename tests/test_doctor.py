@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from rlrepro.doctor import examine, finding
 from rlrepro.doctor.examination import UnknownCode, configuration
 from rlrepro.doctor.finding import all_rules
@@ -216,7 +217,7 @@ def test_the_project_says_what_it_wants(tmp_path):
 @pytest.mark.parametrize("text", ["[tool]\nrlrepro = 5", "[tool.rlrepro]\nexclude = [3]", "tool = 1", "[tool", "\xff"])
 def test_settings_that_are_none_are_named(tmp_path, text):
     (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match="pyproject.toml"):
+    with pytest.raises(ValueError, match=r"pyproject\.toml"):
         configuration(tmp_path)
 
 
@@ -402,7 +403,7 @@ def test_every_format_says_the_same(found):
 def test_every_rule_is_explained_with_what_was_measured():
     for code, rule in all_rules().items():
         page = explain(rule)
-        assert page.startswith(f"{code}: {rule.title}") and rule.cure in page and len(rule.why) > 60
+        assert page.startswith(f"{code}: {rule.title}") and rule.fix in page and len(rule.why) > 60
         assert (ROOT / "notebooks" / f"{rule.chapter}.ipynb").exists()
         assert ("Measured:" in page) or not rule.claims
 

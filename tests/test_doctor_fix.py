@@ -7,6 +7,7 @@ import stat
 import textwrap
 
 import pytest
+
 from rlrepro.doctor import examine
 from rlrepro.doctor.edits import rewritten, with_argument
 from rlrepro.doctor.mending import Changed, mendings

@@ -48,10 +48,10 @@ def test_a_finding_of_a_run(tmp_path, run_cli):
 def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     done = doctor(run_cli, "--format", "json", "--", sys.executable, "train.py")
-    (finding,) = json.loads(done.stdout)
+    (finding,) = json.loads(done.stdout)["findings"]
     assert finding["code"] == "RUN002" and finding["line"] == 4 and "trained" in done.stderr
     quiet = doctor(run_cli, "--format", "json", "--ignore", "RUN002", "--", sys.executable, "train.py")
-    assert json.loads(quiet.stdout) == [] and quiet.returncode == 0
+    assert json.loads(quiet.stdout)["findings"] == [] and quiet.returncode == 0
     assert doctor(run_cli, "--select", "RUN9", "--", sys.executable, "train.py").returncode == 2
 
 

@@ -120,7 +120,7 @@ def _returns_lists(project: Project, method: Definition, position: int) -> bool:
 
 
 def _given_to(module: Module, node) -> str:
-    """The last name of the variable that is made of an expression: states in states = torch.tensor([...]).to(device)."""
+    """The last name of the variable that an expression is for: states in states = torch.tensor([...]).to(device)."""
     for each in module.ancestors(node):
         if isinstance(each, ast.Assign):
             return _last(ast.unparse(each.targets[0]))

@@ -21,7 +21,7 @@ class UnknownCode(ValueError):
 
 @dataclass
 class Examination:
-    """The findings, which files were not read in full and why, and how many were read. `edits` are the fixes that can be
+    """The findings, which files were not read in full and why, and how many were read. `edits` are fixes that can be
     written mechanically, by file."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -128,7 +128,7 @@ def _is_ignored(source: Source, node, code: str) -> bool:
 
 
 def configuration(start: Path) -> dict[str, list[str]]:
-    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, each a list of texts.
+    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, lists of texts.
     Raises ValueError for anything else in it."""
     start = start.resolve()
     for folder in (start, *start.parents):

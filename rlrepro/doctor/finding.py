@@ -38,7 +38,7 @@ class Rule:
 
     code: str
     title: str
-    cure: str
+    fix: str
     chapter: str
     claims: tuple[str, ...]
     words: tuple[str, ...]
@@ -59,7 +59,7 @@ def rule(
     title: str,
     *,
     words: tuple[str, ...],
-    cure: str,
+    fix: str,
     chapter: str,
     claims: tuple[str, ...] = (),
     live: bool = False,
@@ -70,7 +70,7 @@ def rule(
     where that is safe to write without understanding the program."""
 
     def register(check):
-        _rules[code] = Rule(code, title, cure, chapter, claims, words, check, live, autofix)
+        _rules[code] = Rule(code, title, fix, chapter, claims, words, check, live, autofix)
         return check
 
     return register

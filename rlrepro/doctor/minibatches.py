@@ -47,9 +47,9 @@ def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
         return False
     for call in calls:
         target = method_of_self(module, project, call) or project.definition(module, call.func)
-        if target is not None and isinstance(target.node, FUNCTIONS) and target.node is not node:
-            if learns(target.module, project, target.node, depth - 1):
-                return True
+        other = target is not None and isinstance(target.node, FUNCTIONS) and target.node is not node
+        if other and learns(target.module, project, target.node, depth - 1):
+            return True
     return False
 
 
@@ -184,9 +184,9 @@ def _cut_by_indexing(found: LearningLoop) -> None:
             if names_in(node.value) & moving:
                 moving |= names
     for node in _in_order(loop.body):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not names_in(node.value) & made:
-            if _slices(node.slice, moving) or names_in(node.slice) & selectors:
-                found.whole.add(ast.unparse(node.value))
+        read = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not names_in(node.value) & made
+        if read and (_slices(node.slice, moving) or names_in(node.slice) & selectors):
+            found.whole.add(ast.unparse(node.value))
 
 
 def _selects(value, moving: set[str], selectors: set[str]) -> bool:

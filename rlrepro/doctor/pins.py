@@ -38,9 +38,9 @@ def pins_below(root: Path, libraries: Collection[str]) -> Iterator[tuple[Path, d
     """(file, specifier by library) for each file under a folder that asks for a release of one of these libraries."""
     for folder, names in folders_below(root):
         for name in names:
-            if any(fnmatch.fnmatch(name.lower(), pattern.lower()) for pattern in FILES):
-                if specifiers := _specifiers(folder / name, libraries):
-                    yield folder / name, specifiers
+            asks = any(fnmatch.fnmatch(name.lower(), pattern.lower()) for pattern in FILES)
+            if asks and (specifiers := _specifiers(folder / name, libraries)):
+                yield folder / name, specifiers
 
 
 def _specifiers(path: Path, libraries: Collection[str]) -> dict[str, SpecifierSet]:

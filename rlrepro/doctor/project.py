@@ -29,8 +29,8 @@ class Definition(NamedTuple):
 
 
 class Project:
-    """One project: its `versions`, and its modules, which are read as they are asked for. `read(path)` returns a Module,
-    or None."""
+    """One project: its `versions`, and its modules, read as they are asked for. `read(path)` returns a Module, or
+    None."""
 
     def __init__(self, root: Path, read: Callable[[Path], Module | None], versions: Versions):
         self.root, self.read, self.versions = root, cache(read), versions

@@ -15,7 +15,7 @@ LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 def as_text(result: Examination) -> str:
     """A line per finding with its fix below it, then what was not read, what such findings cost, and how many."""
     rules = all_rules()
-    lines = [f"{finding}\n    fix: {rules[finding.code].cure}" for finding in result.findings]
+    lines = [f"{finding}\n    fix: {rules[finding.code].fix}" for finding in result.findings]
     lines += [f"{each.path}: {each.why}" for each in result.left_out]
     lines += costs({finding.code for finding in result.findings})
     count = len(result.findings)
@@ -40,7 +40,7 @@ def as_json(result: Examination) -> str:
             "column": each.column,
             "message": each.message,
             "confidence": each.confidence,
-            "fix": rules[each.code].cure,
+            "fix": rules[each.code].fix,
             "chapter": rules[each.code].chapter,
         }
         for each in result.findings
@@ -81,7 +81,7 @@ def as_sarif(result: Examination) -> str:
                 "id": code,
                 "shortDescription": {"text": rules[code].title},
                 "fullDescription": {"text": rules[code].why},
-                "help": {"text": rules[code].cure},
+                "help": {"text": rules[code].fix},
             }
             for code in used
         ],
@@ -129,7 +129,7 @@ def costs(codes: set[str]) -> list[str]:
 
 def explain(rule: Rule) -> str:
     """A rule's page: what it looks for, why it matters, what was measured of it, and the fix."""
-    lines = [f"{rule.code}: {rule.title}", "", rule.why, "", f"Fix: {rule.cure}"]
+    lines = [f"{rule.code}: {rule.title}", "", rule.why, "", f"Fix: {rule.fix}"]
     if measured := _measured().get(rule.code):
         lines += ["", "Measured:", *(f"  {line}" for line in measured)]
     lines += ["", f"Chapter: {_chapter(rule)}"]

@@ -30,6 +30,8 @@ def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
             indent = line[: len(line) - len(line.lstrip())]
             lines[number - 1] = indent + ("if True:" if line.split("#")[0].rstrip().endswith(":") else "pass")
             skipped.append(number)
+            if 2 * len(skipped) > sum(bool(each.strip()) for each in lines):
+                break  # too little would be left to speak of the file
     raise first
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 from rlrepro.doctor.live.activity import Activity
@@ -30,11 +31,17 @@ class Place:
 
     def __str__(self) -> str:
         """From the folder that a package lies in, so that files of one name are told apart."""
-        path = Path(self.path)
-        top = path.parent
-        while (top / "__init__.py").exists() and top.parent != top:
-            top = top.parent
-        return f"{path.relative_to(top)}:{self.line} ({self.function})"
+        return f"{_from_package(self.path)}:{self.line} ({self.function})"
+
+
+@cache
+def _from_package(file: str) -> Path:
+    """Kept, since a buffer is named by its place at each sample."""
+    path = Path(file)
+    top = path.parent
+    while (top / "__init__.py").exists() and top.parent != top:
+        top = top.parent
+    return path.relative_to(top)
 
 
 @dataclass

@@ -51,7 +51,7 @@ class Report:
         lines += [f"tried        {each}" for each in self.trials]
         rules = all_rules()
         lines += [
-            f"{each}\n    fix: {rules[each.code].cure}\n    why: rlrepro doctor --explain {each.code}"
+            f"{each}\n    fix: {rules[each.code].fix}\n    why: rlrepro doctor --explain {each.code}"
             for each in self.findings
         ]
         count = len(self.findings)

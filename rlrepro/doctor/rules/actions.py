@@ -13,7 +13,7 @@ STORING = ("extend", "add", "push", "append", "store", "set_at")
     "LA001",
     "GymEnv codes a large discrete space as one-hot vectors",
     words=("GymEnv", "GymWrapper"),
-    cure="categorical_action_encoding=True as an argument here; an action is an index then, so see that what reads it "
+    fix="categorical_action_encoding=True as an argument here; an action is an index then, so see that what reads it "
     "takes one",
     chapter="05_large_action_spaces",
     claims=("LA2",),
@@ -32,7 +32,7 @@ def one_hot_environment(module, project):
     "LA002",
     "one-hot vectors of a large space are stored",
     words=("one_hot",),
-    cure="Store the index; make the one-hot vector of a batch, or better a table's rows, when they are needed.",
+    fix="Store the index; make the one-hot vector of a batch, or better a table's rows, when they are needed.",
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),
 )
@@ -48,7 +48,7 @@ def one_hot_stored(module, project):
     "LA003",
     "a large action space in Pearl",
     words=("DiscreteActionSpace",),
-    cure="SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ), or FactoredSAC, SharedActionBuffer",
+    fix="SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ), or FactoredSAC, SharedActionBuffer",
     chapter="05_large_action_spaces",
     claims=("LA3",),
 )

@@ -27,7 +27,7 @@ def _one_thread(module, call):
     "PT001",
     "several training processes, each with one thread per core",
     words=("multiprocessing", "concurrent", "subprocess"),
-    cure="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each worker, or "
+    fix="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each worker, or "
     "rlrepro.fixes.train_many",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
@@ -55,7 +55,7 @@ def no_limit(module, project):
     "PT002",
     "fork after torch has computed",
     words=("multiprocessing", "concurrent"),
-    cure='multiprocessing.get_context("spawn"), or start the processes before torch computes anything',
+    fix='multiprocessing.get_context("spawn"), or start the processes before torch computes anything',
     chapter="04_parallel_training",
 )
 def fork_after_work(module, project):
@@ -72,7 +72,7 @@ def fork_after_work(module, project):
     "PT003",
     "the number of threads is set too late",
     words=("set_num_",),
-    cure="Call torch.set_num_threads before anything is computed, or set OMP_NUM_THREADS before torch is imported.",
+    fix="Call torch.set_num_threads before anything is computed, or set OMP_NUM_THREADS before torch is imported.",
     chapter="04_parallel_training",
 )
 def too_late(module, project):
@@ -86,7 +86,7 @@ def too_late(module, project):
     "PT004",
     "environment workers that compute with torch's default threads",
     words=VECTORS,
-    cure="torch.set_num_threads(1) first in the function that makes the environment, or OMP_NUM_THREADS=1",
+    fix="torch.set_num_threads(1) first in the function that makes the environment, or OMP_NUM_THREADS=1",
     chapter="04_parallel_training",
 )
 def workers(module, project):

@@ -42,7 +42,7 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
     "RO001",
     "a whole rollout passes through a network at once, in a function that learns in minibatches",
     words=("backward", "optim", "evaluate_actions"),
-    cure="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() where nothing is learned",
+    fix="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() where nothing is learned",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
 )
@@ -74,7 +74,7 @@ def whole_at_once(module, project):
     "RO002",
     "every gradient step takes the whole rollout",
     words=("backward", "optim", "evaluate_actions"),
-    cure="for index in torch.randperm(len(x)).split(minibatch): x[index] ..., which also takes more gradient steps",
+    fix="for index in torch.randperm(len(x)).split(minibatch): x[index] ..., which also takes more gradient steps",
     chapter="02_logp_old_oom",
 )
 def no_minibatches(module, project):
@@ -96,8 +96,8 @@ def no_minibatches(module, project):
 
 
 def _confidence(module, project) -> str:
-    """Small networks take little memory, however long the rollout: there has to be a convolution or a recurrent layer in
-    what the module imports."""
+    """Small networks take little memory, however long the rollout: there has to be a convolution or attention in what
+    the module imports."""
     return "medium" if any(LARGE.search(each.text) for each in project.imported_by(module)) else "low"
 
 
@@ -124,7 +124,7 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_same(module, function, whole: str, call, loop) -> bool:
-    """Whether the name stands for the same at the call as at the loop, and no environment is stepped around the call."""
+    """Whether a name stands for the same at the call as at the loop, and no environment is stepped around the call."""
     around = [each for each in module.loops(call) if each not in module.loops(loop)]
     steps = (node for each in around for node in ast.walk(each) if isinstance(node, ast.Call))
     if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):

@@ -41,7 +41,7 @@ LIVE = {"words": (), "live": True}
 @rule(
     "RUN001",
     "more threads than cores",
-    cure="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each process, or "
+    fix="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each process, or "
     "rlrepro.fixes.train_many",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
@@ -63,7 +63,7 @@ def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
 @rule(
     "RUN002",
     "a whole rollout at once",
-    cure="tianshou before 1.1.0: install 1.1.0, or use rlrepro.fixes.ChunkedPPOPolicy. Your own code: "
+    fix="tianshou before 1.1.0: install 1.1.0, or use rlrepro.fixes.ChunkedPPOPolicy. Your own code: "
     "rlrepro.fixes.in_chunks(network, rows, size=minibatch)",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
@@ -88,7 +88,7 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
 @rule(
     "RUN003",
     "passes that are smaller than they need be",
-    cure="Give the algorithm max_batchsize=batch_size: where so many rows fit with gradients, they fit without.",
+    fix="Give the algorithm max_batchsize=batch_size: where so many rows fit with gradients, they fit without.",
     chapter="01_two_batch_sizes",
     claims=("TB1", "TB2"),
     **LIVE,
@@ -106,7 +106,7 @@ def small_passes(notes: Notes) -> Iterator[Finding]:
 @rule(
     "RUN004",
     "each state goes through the network with every action",
-    cure="rlrepro.fixes.FactoredQ, or in Pearl SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ)",
+    fix="rlrepro.fixes.FactoredQ, or in Pearl SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ)",
     chapter="05_large_action_spaces",
     claims=("LA3",),
     **LIVE,
@@ -122,7 +122,7 @@ def repeated_states(notes: Notes) -> Iterator[Finding]:
 @rule(
     "RUN005",
     "collecting keeps gradients",
-    cure="Before training: collector.collect = torch.no_grad()(collector.collect)",
+    fix="Before training: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
     **LIVE,
 )
@@ -137,7 +137,7 @@ def collecting(notes: Notes) -> Iterator[Finding]:
 @rule(
     "RUN006",
     "a sample takes longer the more is stored",
-    cure="torchrl's SliceSampler: cache_values=True in a buffer that is only read; else "
+    fix="torchrl's SliceSampler: cache_values=True in a buffer that is only read; else "
     "from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
@@ -160,7 +160,7 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
 @rule(
     "RUN007",
     "transitions hold more than they need",
-    cure="one-hot in torchrl: the environment's categorical_action_encoding=True. Computed by a network: "
+    fix="one-hot in torchrl: the environment's categorical_action_encoding=True. Computed by a network: "
     "rollout.exclude(KEY) before it is stored. The same in each, as in Pearl: FactoredSAC with SharedActionBuffer",
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),

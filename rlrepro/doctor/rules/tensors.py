@@ -23,7 +23,7 @@ def _as_array(module, call):
     "TO001",
     "a tensor is made from a list of arrays",
     words=("tensor(", "Tensor("),
-    cure="torch.as_tensor(np.array(LIST), ...), or np.stack; torch.stack where they are tensors",
+    fix="torch.as_tensor(np.array(LIST), ...), or np.stack; torch.stack where they are tensors",
     chapter="07_your_own_code",
     autofix=_as_array,
 )
@@ -44,7 +44,7 @@ def _switched_off(module, call):
     "TO002",
     "anomaly detection is left on",
     words=("anomaly",),
-    cure="Remove it, or switch it on by a debug flag.",
+    fix="Remove it, or switch it on by a debug flag.",
     chapter="07_your_own_code",
     autofix=_switched_off,
 )
@@ -73,7 +73,7 @@ def _called(module, assignment):
     "TO003",
     "argument validation that was meant to be off is on",
     words=("set_default_validate_args",),
-    cure="Normal.set_default_validate_args(False): call it; assigning to it replaces the method and switches nothing off.",
+    fix="Normal.set_default_validate_args(False): call it; to assign replaces the function and switches nothing off.",
     chapter="07_your_own_code",
     autofix=_called,
 )
@@ -89,7 +89,7 @@ def validation_assigned(module, project):
     "TO004",
     "a DataLoader cuts tensors that are in memory into minibatches",
     words=("TensorDataset",),
-    cure="for index in torch.randperm(len(x)).split(batch_size): x[index] ...",
+    fix="for index in torch.randperm(len(x)).split(batch_size): x[index] ...",
     chapter="07_your_own_code",
 )
 def loader_over_tensors(module, project):

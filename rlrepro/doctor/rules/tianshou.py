@@ -38,7 +38,7 @@ def _without_gradients(module, _):
     "TS001",
     "PPO computes logp_old on the whole rollout at once",
     words=("tianshou",),
-    cure="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
+    fix="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
     chapter="02_logp_old_oom",
     claims=("LO1",),
     autofix=_chunked,
@@ -61,7 +61,7 @@ def whole_rollout(module, project):
     "TS002",
     "max_batchsize is left at its default beside a larger batch_size",
     words=("tianshou",),
-    cure="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
+    fix="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
     autofix=_same_size,
 )
@@ -79,7 +79,7 @@ def forgotten_size(module, project):
     "TS003",
     "a size that is no size",
     words=("tianshou",),
-    cure="Give a number above 0. All rows at once, if you mean it, is the length of the rollout.",
+    fix="Give a number above 0. All rows at once, if you mean it, is the length of the rollout.",
     chapter="01_two_batch_sizes",
     claims=("TB5",),
 )
@@ -100,7 +100,7 @@ def no_size(module, project):
     "TS004",
     "collecting keeps gradients",
     words=("tianshou",),
-    cure="Before training: collector.collect = torch.no_grad()(collector.collect)",
+    fix="Before training: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
     autofix=_without_gradients,
 )
