@@ -1,0 +1,125 @@
+"""How often the doctor is right on strangers' code: what was judged by reading, in the folder `field/`.
+
+`repositories.csv` names public repositories with the commit that was read and their group: *steer*, which rules were
+written by, *count*, which they were once corrected by, and *fresh*, which nobody had looked at before the rules were
+done. `findings.csv` has each finding of confidence medium and up with the verdict of a reader who did not know the rules;
+`sites.csv` has problems that readers found by themselves, and whether the doctor names them.
+
+`python -m rlrepro.field CHECKOUTS` looks again: CHECKOUTS holds a folder owner+name per repository. It rewrites what is
+found, keeps verdicts by place, and lists findings that nobody has judged.
+"""
+
+import csv
+import sys
+from collections import Counter
+from pathlib import Path
+
+from rlrepro.doctor.examination import examine
+
+FOLDER = Path(__file__).parents[1] / "field"
+VERDICTS = ("true", "harmless", "false")
+CODES = {
+    "tensor-from-list": {"TO001"},
+    "whole-rollout": {"RO001", "RO002"},
+    "dataloader": {"TO004"},
+    "processes": {"PT001"},
+    "anomaly": {"TO002"},
+    "validate-args": {"TO003"},
+}
+NEAR = 8  # lines between a site as a reader noted it and a finding of it
+PLACE = ("repository", "path", "cell", "line", "code")
+
+
+def rows(name: str, folder: Path = FOLDER) -> list[dict[str, str]]:
+    with (folder / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write(name: str, table: list[dict], folder: Path = FOLDER) -> None:
+    with (folder / f"{name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def groups(folder: Path = FOLDER) -> dict[str, str]:
+    """The group of each repository."""
+    return {each["repository"]: each["group"] for each in rows("repositories", folder)}
+
+
+def precision(group: str, folder: Path = FOLDER) -> Counter:
+    """How many findings of a group got each verdict."""
+    of = groups(folder)
+    return Counter(each["verdict"] for each in rows("findings", folder) if of[each["repository"]] == group)
+
+
+def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
+    """(sites that are named with confidence medium or high, at all, all sites) of a group."""
+    of = groups(folder)
+    found = [each["found"] for each in rows("sites", folder) if of[each["repository"]] == group]
+    return sum(each in ("medium", "high") for each in found), sum(map(bool, found)), len(found)
+
+
+def table(folder: Path = FOLDER) -> str:
+    """Both numbers of each group, as a table in Markdown."""
+    of = Counter(groups(folder).values())
+    lines = ["| group | repositories | findings | true | harmless | false | known sites | named |", "|---|" + "---:|" * 7]
+    for group, count in of.items():
+        verdicts = precision(group, folder)
+        judged = sum(verdicts[each] for each in VERDICTS)
+        shares = [f"{verdicts[each]} ({verdicts[each] / max(judged, 1):.0%})" for each in VERDICTS]
+        sure, named, known = recall(group, folder)
+        sites = f"{named} ({named / known:.0%}), {sure} of them as medium or high" if known else "–"
+        lines.append(f"| {group} | {count} | {judged} | {' | '.join(shares)} | {known} | {sites} |")
+    return "\n".join(lines)
+
+
+def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
+    """Run the doctor on every repository that is checked out, rewrite findings.csv and the column `found` of
+    sites.csv, and return the findings without a verdict. Files that are tests give low confidence, which is left out."""
+    verdicts = {tuple(each[name] for name in PLACE): each for each in rows("findings", folder)}
+    sites, findings = rows("sites", folder), []
+    for repository in groups(folder):
+        top = next((each / repository.replace("/", "+") for each in checkouts if _has(each, repository)), None)
+        if top is None:
+            raise FileNotFoundError(f"{repository} is in none of {', '.join(map(str, checkouts))}")
+        found = [_as_row(each, repository, top) for each in examine([top]).findings]
+        for each in (row for row in found if row["confidence"] != "low"):
+            judged = verdicts.get(tuple(each[name] for name in PLACE), {})
+            findings.append(each | {"verdict": judged.get("verdict", ""), "reason": judged.get("reason", "")})
+        for site in (each for each in sites if each["repository"] == repository):
+            site["found"] = next((each["confidence"] for each in found if _is_at(each, site)), "")
+    write("findings", findings, folder)
+    write("sites", sites, folder)
+    return [each for each in findings if not each["verdict"]]
+
+
+def _has(folder: Path, repository: str) -> bool:
+    return (folder / repository.replace("/", "+")).is_dir()
+
+
+def _as_row(finding, repository: str, top: Path) -> dict[str, str]:
+    return {
+        "repository": repository,
+        "path": Path(finding.path).relative_to(top).as_posix(),
+        "cell": "" if finding.cell is None else str(finding.cell),
+        "line": str(finding.line),
+        "code": finding.code,
+        "confidence": finding.confidence,
+    }
+
+
+def _is_at(finding: dict[str, str], site: dict[str, str]) -> bool:
+    """Whether a finding is of this site. In a notebook, sites have lines of the file, and findings those of a cell."""
+    same = finding["path"] == site["path"] and finding["code"] in CODES[site["problem"]]
+    return same and (finding["cell"] != "" or abs(int(finding["line"]) - int(site["line"])) <= NEAR)
+
+
+def main() -> None:
+    for each in look([Path(word) for word in sys.argv[1:]]):
+        print("not judged:", *(each[name] for name in PLACE))
+    print(table())
+
+
+if __name__ == "__main__":
+    main()
