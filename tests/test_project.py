@@ -67,7 +67,7 @@ def imports(path):
 @pytest.mark.parametrize(
     "room, forbidden",
     [
-        ("fixes/*.py", r"rlrepro|\.\."),
+        ("fixes/**/*.py", r"rlrepro|\.\."),
         ("lab/*.py", r"rlrepro(?!\.lab|\.project)|\.\.|tianshou|torchrl|stable_baselines3"),
         ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),

@@ -12,8 +12,8 @@ import time
 
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
-from .one_training import Reply, answer
 from .threads import thread_variables
+from .worker_main import Reply, answer
 
 ORPHAN_SECONDS = 1.0  # between looks at whether the process that started this one is still there
 ORPHAN_EXIT = 86
@@ -25,6 +25,7 @@ class OwnProcesses:
     def __init__(self, threads: int):
         self.threads = threads
         self._mine, self._all, self._closed = threading.local(), [], False
+        self._lock = threading.Lock()  # a pool is made and listed, or all are closed, but never both at once
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
@@ -39,19 +40,21 @@ class OwnProcesses:
 
     def _pool(self) -> ProcessPoolExecutor:
         if getattr(self._mine, "pool", None) is None:
-            if self._closed:
-                raise RuntimeError("closed: no further call")
-            self._mine.pool = ProcessPoolExecutor(
-                1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
-            )
-            self._all.append(self._mine.pool)
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("closed: no further call")
+                self._mine.pool = ProcessPoolExecutor(
+                    1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
+                )
+                self._all.append(self._mine.pool)
         return self._mine.pool
 
     def close(self) -> None:
         """End all processes, in the middle of a call too."""
-        self._closed = True
-        for pool in self._all:
-            pool.shutdown(kill_workers=True)
+        with self._lock:
+            self._closed = True
+            for pool in self._all:
+                pool.shutdown(kill_workers=True)
 
 
 def _serve(parent: int) -> None:

@@ -3,16 +3,24 @@
 Each takes the arguments of the class it stands for and gives the same results.
 """
 
+from importlib import metadata
+
 import torch
-from tianshou.data import Batch, to_numpy, to_torch_as
 
 from .chunks import in_chunks
+from .tested_with import TESTED_WITH
 
 try:
     from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
+    from tianshou.data import Batch, to_numpy, to_torch_as
     from tianshou.utils.torch_utils import torch_train_mode
 except ImportError as error:
-    raise ImportError("this cure is for tianshou 2.x; for 0.4.11 to 1.0.0 there is ChunkedPPOPolicy") from error
+    found = next((each.version for each in metadata.distributions(name="tianshou")), "none")
+    tested = TESTED_WITH["ChunkedPPO"]
+    raise ImportError(
+        f"this fix is for tianshou 2.x; for 0.4.11 to 1.0.0 there is ChunkedPPOPolicy. It was tested with {tested}; "
+        f"found tianshou {found} ({error})"
+    ) from error
 
 
 class ChunkedPPO(PPO):
@@ -21,6 +29,8 @@ class ChunkedPPO(PPO):
     tianshou from 1.1.0 on cuts chunks of up to 2 * max_batchsize - 1 rows, and flattens logp_old. For a distribution
     with several log-probabilities a row, (rows, d), that raises an error in the update where d > 1, and where d = 1
     silently turns the ratio of a minibatch of n rows into an (n, n) matrix.
+
+    Tested with tianshou.
     """
 
     def _add_returns_and_advantages(self, batch, buffer, indices):

@@ -1,0 +1,6 @@
+"""Releases that these fixes were tested with, each in its own environment. Written by `rlrepro matrix --write`."""
+
+TESTED_WITH = {
+    "ChunkedPPOPolicy": "tianshou",
+    "ChunkedPPO": "tianshou",
+}
