@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from rlrepro import __version__
+from rlrepro.extras import PYTHONS, Commands
 
 PROFILES = ("smoke", "full")
-PYTHONS = ("3.11", "3.12")  # that rlrepro runs on
 LATEST = Path("runs/latest")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main():
-    """Documented problems of reinforcement-learning libraries: reproduced, explained, cured."""
+    """Documented problems of reinforcement-learning libraries: reproduced, explained, fixed."""
 
 
 @main.command()

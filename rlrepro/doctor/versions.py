@@ -1,7 +1,6 @@
 """Which release of a library a project uses: what it pins, else what is installed here."""
 
 import re
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -9,6 +8,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+
+from rlrepro.project import tomllib
 
 PINNING = ("requirements*.txt", "requirements*.lock", "environment.y*ml")
 
