@@ -19,7 +19,7 @@ OF_COMMAND = {  # the extra of each command that needs one
     "verdicts": "course",
 }
 PYTHONS = ("3.11", "3.12")  # that the course runs on, and why
-BECAUSE = "tianshou 2.x needs 3.11 or later, and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13 or later"
+BECAUSE = "tianshou 2.x needs 3.11, and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13 or later"
 
 
 class Commands(click.Group):

@@ -3,25 +3,15 @@
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib import metadata
 
+import gymnasium as gym
 import numpy as np
 import torch
+from stable_baselines3.common.policies import ActorCriticPolicy
 from torch.distributions import Normal
 
-from .tested_with import TESTED_WITH
-
-try:
-    import gymnasium as gym
-    from stable_baselines3.common.policies import ActorCriticPolicy
-
-    from .checks import check_minibatches, check_policy
-    from .envs import FINAL_OBS, make_envs
-except ImportError as error:
-    found = next((each.version for each in metadata.distributions(name="stable-baselines3")), "none")
-    tested = TESTED_WITH["EnsemblePPO"]
-    raise ImportError(f"EnsemblePPO was tested with {tested}; found stable-baselines3 {found} ({error})") from error
-
+from .checks import check_minibatches, check_policy
+from .envs import FINAL_OBS, make_envs
 from .rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
 

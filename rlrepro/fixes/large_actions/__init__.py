@@ -4,9 +4,13 @@ FactoredQ needs torch alone, FactoredDQN and FactoredSAC tensordict as well, Sha
 PearlFactoredQ Pearl.
 """
 
+from importlib import metadata
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+from .tested_with import TESTED_WITH
+
+_load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "factored_dqn": ["FactoredDQN"],
@@ -16,3 +20,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "shared_action_buffer": ["SharedActionBuffer"],
     },
 )
+
+
+def __getattr__(name: str):
+    try:
+        return _load(name)
+    except ImportError as error:
+        if name not in TESTED_WITH:
+            raise
+        library, releases = TESTED_WITH[name]
+        found = next((each.version for each in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error

@@ -1,22 +1,14 @@
 """SharedActionBuffer: transitions that name their action by its row in one table, held once."""
 
 from copy import deepcopy
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import torch
+from tensordict import TensorDictBase
+from torchrl.data import LazyTensorStorage, ListStorage, ReplayBuffer, Storage
 
 from .packed_masks import EVERYTHING, PackedMasks
-from .tested_with import TESTED_WITH
-
-try:
-    from tensordict import TensorDictBase
-    from torchrl.data import LazyTensorStorage, ListStorage, ReplayBuffer, Storage
-except ImportError as error:
-    found = next((each.version for each in metadata.distributions(name="torchrl")), "none")
-    tested = TESTED_WITH["SharedActionBuffer"]
-    raise ImportError(f"SharedActionBuffer was tested with {tested}; found torchrl {found} ({error})") from error
 
 MASKS = ("action_mask", ("next", "action_mask"))
 MASKS_FILE = "action_masks.npz"

@@ -1,5 +1,5 @@
 """Releases that these fixes were tested with, each in its own environment. Written by `rlrepro matrix --write`."""
 
-TESTED_WITH = {
-    "IncrementalSliceSampler": "torchrl",
+TESTED_WITH = {  # fix: library, releases
+    "IncrementalSliceSampler": ("torchrl", "none"),
 }

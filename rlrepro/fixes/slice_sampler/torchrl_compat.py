@@ -11,22 +11,19 @@
 A storage is seen here as a ring of cells: how large it is, how full, and where it was written last.
 """
 
-from importlib import metadata
-
 import torch
+from torchrl.data.replay_buffers.samplers import SliceSampler
+from torchrl.data.replay_buffers.storages import ListStorage, Storage
+from torchrl.data.replay_buffers.writers import RoundRobinWriter
 
-from .tested_with import TESTED_WITH
-
-try:
-    from torchrl.data.replay_buffers.samplers import SliceSampler
-    from torchrl.data.replay_buffers.storages import ListStorage, Storage
-    from torchrl.data.replay_buffers.writers import RoundRobinWriter
-
-    SliceSampler._sample_slices, SliceSampler._adjusted_batch_size, Storage._max_size_along_dim0  # noqa: B018
-except (ImportError, AttributeError) as error:
-    found = next((each.version for each in metadata.distributions(name="torchrl")), "none")
-    tested = TESTED_WITH["IncrementalSliceSampler"]
-    raise ImportError(f"IncrementalSliceSampler was tested with {tested}; found torchrl {found} ({error})") from error
+for cls, name in (
+    (SliceSampler, "_sample_slices"),
+    (SliceSampler, "_adjusted_batch_size"),
+    (SliceSampler, "_get_stop_and_length"),
+    (Storage, "_max_size_along_dim0"),
+):
+    if not hasattr(cls, name):
+        raise ImportError(f"torchrl's {cls.__name__} has no {name}, which the index of trajectories needs")
 
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
 

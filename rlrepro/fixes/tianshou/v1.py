@@ -1,22 +1,14 @@
 """The fix of logp_old for those who can't leave tianshou 0.4.11 to 1.0.0."""
 
-from importlib import metadata
-
 import torch
 
 from .chunks import in_chunks
-from .tested_with import TESTED_WITH
 
 try:
     from tianshou.data import to_torch_as
     from tianshou.policy import PPOPolicy
 except ImportError as error:
-    found = next((each.version for each in metadata.distributions(name="tianshou")), "none")
-    tested = TESTED_WITH["ChunkedPPOPolicy"]
-    raise ImportError(
-        f"ChunkedPPOPolicy is for tianshou before 2.0, ChunkedPPO for 2.x. It was tested with {tested}; found tianshou "
-        f"{found} ({error})"
-    ) from error
+    raise ImportError(f"ChunkedPPOPolicy is for tianshou before 2.0; ChunkedPPO is for 2.x: {error}") from error
 
 
 class ChunkedPPOPolicy(PPOPolicy):

@@ -3,24 +3,16 @@
 Each takes the arguments of the class it stands for and gives the same results.
 """
 
-from importlib import metadata
-
 import torch
 
 from .chunks import in_chunks
-from .tested_with import TESTED_WITH
 
 try:
     from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
     from tianshou.data import Batch, to_numpy, to_torch_as
     from tianshou.utils.torch_utils import torch_train_mode
 except ImportError as error:
-    found = next((each.version for each in metadata.distributions(name="tianshou")), "none")
-    tested = TESTED_WITH["ChunkedPPO"]
-    raise ImportError(
-        f"this fix is for tianshou 2.x; for 0.4.11 to 1.0.0 there is ChunkedPPOPolicy. It was tested with {tested}; "
-        f"found tianshou {found} ({error})"
-    ) from error
+    raise ImportError(f"this fix is for tianshou 2.x; ChunkedPPOPolicy is for 0.4.11 to 1.0.0: {error}") from error
 
 
 class ChunkedPPO(PPO):

@@ -18,22 +18,15 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Literal
 
-try:
-    import cloudpickle
-    import joblib
-    from loky import cpu_count
-    from tqdm.auto import tqdm
+import cloudpickle
+import joblib
+from loky import cpu_count
+from tqdm.auto import tqdm
 
-    from .isolated_worker import OwnProcesses
-    from .result_folder import ResultFolder
-    from .threads import at_least_one, thread_budget
-    from .worker_main import Reply
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"train_many needs {error.name}: pip install 'rlrepro[parallel]', or for a copy of this folder pip install "
-        "cloudpickle filelock joblib lazy-loader loky threadpoolctl tqdm",
-        name=error.name,
-    ) from error
+from .isolated_worker import OwnProcesses
+from .result_folder import ResultFolder
+from .threads import at_least_one, thread_budget
+from .worker_main import Reply
 
 BACKENDS = ("loky", "ray")
 ON_ERROR = ("keep", "raise")

@@ -1,0 +1,111 @@
+"""Make an environment for each release, install the wheel beside it, and run the fixes' own tests there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlrepro.project import tomllib
+
+PLAN = tomllib.loads(Path(__file__).with_name("environments.toml").read_text())
+SECONDS = 900  # for an installation, and for the tests of a fix
+
+
+class UvMissing(RuntimeError):
+    """uv, which makes the environments, is not installed."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A Python, what is installed in it, and the fixes that are tried there."""
+
+    python: str
+    requirements: tuple[str, ...]
+    fixes: tuple[str, ...]
+
+    @property
+    def release(self) -> tuple[str, str]:
+        """The library that it is made for, and its release."""
+        name, release = self.requirements[0].split("==")
+        return name, release
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a fix works in an environment, why it does not, and what is installed there."""
+
+    environment: Environment
+    fix: str
+    works: bool
+    why: str  # it does not; empty where it does
+    versions: dict[str, str]
+
+
+def environments(only: tuple[str, ...] = ()) -> list[Environment]:
+    """All that are planned, or those whose release begins like one of these ("tianshou", "torchrl==0.6")."""
+    planned = [
+        Environment(each["python"], tuple(each["requirements"]), tuple(each["fixes"])) for each in PLAN["environments"]
+    ]
+    return [each for each in planned if not only or each.requirements[0].startswith(only)]
+
+
+def outcomes(environment: Environment, wheel: Path) -> Iterator[Outcome]:
+    """Make the environment in a temporary folder and try each fix in it. Raises UvMissing."""
+    with tempfile.TemporaryDirectory(prefix="rlrepro-matrix-") as folder:
+        python = Path(folder) / "venv" / "bin" / "python"
+        failed = _call(_uv(), "venv", "--quiet", "--python", environment.python, python.parents[1]) or _call(
+            _uv(), "pip", "install", "--quiet", "--python", python, wheel, "pytest", *environment.requirements
+        )
+        versions = {} if failed else _versions(python)
+        for fix in environment.fixes:
+            yield Outcome(environment, fix, *_tried(python, fix, folder, failed), versions)
+
+
+def _tried(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]:
+    if failed:
+        return False, f"can't be installed: {failed}"
+    module = f"rlrepro.fixes.{PLAN['fixes'][fix]['test'].removesuffix('.py').replace('/', '.')}"
+    options = ("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--rootdir", folder)
+    told = _call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
+    return not told, told
+
+
+def _call(*command, folder: str | None = None) -> str:
+    """Run a command; empty where it succeeded, else the line that says why not."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    try:
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done after {SECONDS} s"
+    return "" if done.returncode == 0 else _reason(done.stdout + done.stderr)
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line or line.startswith(("E ", "×", "╰─▶"))]
+    return " ".join((errors or lines or ["no output"])[0].removeprefix("E ").split())[:300]
+
+
+def _versions(python: Path) -> dict[str, str]:
+    script = (
+        "import json, platform; from importlib import metadata;"
+        "print(json.dumps({each.name.lower(): each.version for each in metadata.distributions()}"
+        "| {'python': platform.python_version()}))"
+    )
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def _uv() -> str:
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    found = shutil.which("uv", path=beside)
+    if not found:
+        raise UvMissing("the environments are made by uv: pip install uv")
+    return found
