@@ -10,7 +10,7 @@ from rlrepro.lab.records import Record, Records
 
 NAME = "compatibility.works"
 FIXES = Path(__file__).parents[1] / "fixes"
-HEAD = '"""Releases that these fixes were tested with, each in its own environment. Written by `rlrepro matrix --write`."""'
+HEAD = '"""Releases that these fixes were tested with, in environments of their own: by `rlrepro matrix --write`."""'
 
 
 def rows(records: Records) -> list[Record]:
