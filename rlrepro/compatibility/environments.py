@@ -13,6 +13,7 @@ from pathlib import Path
 from rlrepro.project import tomllib
 
 PLAN = tomllib.loads(Path(__file__).with_name("environments.toml").read_text())
+PYENV = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin"))  # uv asks its shims
 SECONDS = 900  # for an installation, and for the tests of a fix
 
 
@@ -58,12 +59,18 @@ def outcomes(environment: Environment, wheel: Path) -> Iterator[Outcome]:
     """Make the environment in a temporary folder and try each fix in it. Raises UvMissing."""
     with tempfile.TemporaryDirectory(prefix="rlrepro-matrix-") as folder:
         python = Path(folder) / "venv" / "bin" / "python"
-        failed = _call(_uv(), "venv", "--quiet", "--python", environment.python, python.parents[1]) or _call(
-            _uv(), "pip", "install", "--quiet", "--python", python, wheel, "pytest", *environment.requirements
-        )
+        failed = make(python, environment.python, wheel, "pytest", *environment.requirements)
         versions = {} if failed else _versions(python)
         for fix in environment.fixes:
             yield Outcome(environment, fix, *_tried(python, fix, folder, failed), versions)
+
+
+def make(python: Path, version: str, *requirements: str | Path) -> str:
+    """Make an environment with a Python of that version at `python` (FOLDER/bin/python), and install into it. Returns
+    why that is not possible, empty where it was. Raises UvMissing."""
+    return call(_uv(), "venv", "--quiet", "--python", version, python.parents[1]) or call(
+        _uv(), "pip", "install", "--quiet", "--python", python, *requirements
+    )
 
 
 def _tried(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]:
@@ -71,13 +78,15 @@ def _tried(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]
         return False, f"can't be installed: {failed}"
     module = f"rlrepro.fixes.{PLAN['fixes'][fix]['test'].removesuffix('.py').replace('/', '.')}"
     options = ("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--rootdir", folder)
-    told = _call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
+    told = call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
     return not told, told
 
 
-def _call(*command, folder: str | None = None) -> str:
+def call(*command, folder: str | Path | None = None) -> str:
     """Run a command; empty where it succeeded, else the line that says why not."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["OMP_NUM_THREADS"] = "1"  # the tests' networks are small
+    environment["PATH"] = os.pathsep.join([*map(str, PYENV), environment["PATH"]])
     try:
         done = subprocess.run(
             list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS

@@ -1,8 +1,5 @@
-"""Q-learning and soft actor-critic over tens of thousands of actions in bounded memory.
-
-FactoredQ needs torch alone, FactoredDQN and FactoredSAC tensordict as well, SharedActionBuffer torchrl, and
-PearlFactoredQ Pearl.
-"""
+"""Q-learning and soft actor-critic over tens of thousands of actions. FactoredQ needs torch alone, SharedActionBuffer
+torchrl, the learners tensordict, and PearlFactoredQ Pearl."""
 
 from importlib import metadata
 
