@@ -27,10 +27,11 @@ NEED_MORE = [  # ...except these, which need what the course installs or the rec
     "tests/test_doctor.py::test_where_a_release_is_known_from",
 ]
 TROUBLE = "from tianshou.policy import PPOPolicy\n\npolicy = PPOPolicy(actor=actor, critic=critic)\n"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it names this checkout
 
 
 def run(*command, **options):
-    options = {"capture_output": True, "text": True} | options
+    options = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
     return subprocess.run(list(map(str, command)), **options)
 
 
@@ -146,7 +147,7 @@ def test_the_hook_of_pre_commit_installs_the_base_and_finds_a_problem(tmp_path):
     )
     for arguments in (("init", "--quiet"), ("add", ".")):
         run("git", *arguments, cwd=project, check=True)
-    environment = os.environ | {"PRE_COMMIT_HOME": str(tmp_path / "home")}
+    environment = ENVIRONMENT | {"PRE_COMMIT_HOME": str(tmp_path / "home")}
     done = run(python, "-m", "pre_commit", "run", "--all-files", cwd=project, env=environment)
     assert done.returncode == 1 and "train.py:3:10: TS001" in done.stdout, done.stdout + done.stderr
     (hook,) = (tmp_path / "home").glob("repo*/py_env-*")

@@ -27,7 +27,8 @@ def normal(name):
 
 def declared():
     """The dependencies of the base and of all extras."""
-    return PROJECT["project"]["dependencies"] + sum(PROJECT["project"]["optional-dependencies"].values(), [])
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    return [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in extra)]
 
 
 def course_pythons(specifier):
