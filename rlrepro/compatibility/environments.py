@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,8 +67,8 @@ def outcomes(environment: Environment, wheel: Path) -> Iterator[Outcome]:
 def make(python: Path, version: str, *requirements: str | Path) -> str:
     """Make an environment with a Python of that version at `python` (FOLDER/bin/python), and install into it. Returns
     why that is not possible, empty where it was. Raises UvMissing."""
-    return call(_uv(), "venv", "--quiet", "--python", version, python.parents[1]) or call(
-        _uv(), "pip", "install", "--quiet", "--python", python, *requirements
+    return call("uv", "venv", "--quiet", "--python", version, python.parents[1]) or call(
+        "uv", "pip", "install", "--quiet", "--python", python, *requirements
     )
 
 
@@ -77,29 +76,35 @@ def _tried(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]
     if failed:
         return False, f"can't be installed: {failed}"
     module = f"rlrepro.fixes.{PLAN['fixes'][fix]['test'].removesuffix('.py').replace('/', '.')}"
-    options = ("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--rootdir", folder)
+    options = ("-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "--rootdir", folder)
     told = call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
     return not told, told
 
 
 def call(*command, folder: str | Path | None = None) -> str:
-    """Run a command; empty where it succeeded, else the line that says why not."""
+    """Run a command; empty where it succeeded, else the line that says why not. Raises UvMissing."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["OMP_NUM_THREADS"] = "1"  # the tests' networks are small
-    environment["PATH"] = os.pathsep.join([*map(str, PYENV), environment["PATH"]])
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *map(str, PYENV), environment["PATH"]])
     try:
         done = subprocess.run(
             list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS
         )
+    except FileNotFoundError:
+        raise UvMissing(f"there is no {command[0]}, which makes the environments: pip install uv") from None
     except subprocess.TimeoutExpired:
         return f"not done after {SECONDS} s"
     return "" if done.returncode == 0 else _reason(done.stdout + done.stderr)
 
 
 def _reason(text: str) -> str:
+    """The line of pytest's or uv's output that says what is wrong; the last one of another's."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line or line.startswith(("E ", "×", "╰─▶"))]
-    return " ".join((errors or lines or ["no output"])[0].removeprefix("E ").split())[:300]
+    for mark in ("E ", "╰─▶", "cause:", "error:"):
+        for line in lines:
+            if line.startswith(mark):
+                return " ".join(line.removeprefix(mark).split())[:300]
+    return lines[-1][:300] if lines else "failed without a word"
 
 
 def _versions(python: Path) -> dict[str, str]:
@@ -110,11 +115,3 @@ def _versions(python: Path) -> dict[str, str]:
     )
     done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
-
-
-def _uv() -> str:
-    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    found = shutil.which("uv", path=beside)
-    if not found:
-        raise UvMissing("the environments are made by uv: pip install uv")
-    return found
