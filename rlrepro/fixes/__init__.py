@@ -2,10 +2,6 @@
 
 import lazy_loader
 
-from . import train_many  # loaded here, so that a later import of one of its files does not hide the function it names
-
-del train_many
-
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={

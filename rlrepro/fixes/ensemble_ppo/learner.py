@@ -90,10 +90,11 @@ class EnsemblePPO:
         policies, self._generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
+        fused = self.device.type == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
         # all weights as one parameter; where members may stop on their own, those of each
         self._parts = [self.networks.flat] if target_kl is None else list(self.networks.flat.unbind())
         self.optimizer = torch.optim.Adam(
-            self._parts, **{**policies[0].optimizer.defaults, "fused": True, "foreach": None}
+            self._parts, **{**policies[0].optimizer.defaults, "fused": fused, "foreach": None}
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         self.episodes = [Episodes() for _ in self.seeds]
