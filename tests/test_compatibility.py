@@ -30,7 +30,7 @@ def book(tmp_path):
 
     add("EnsemblePPO", "2.10.0", True)
     add("EnsemblePPO", "2.9.2", False, "a | b")
-    add("ChunkedPPOPolicy", "1.0.0", False, "was so once")
+    add("ChunkedPPOPolicy", "1.0.0", False, "was so once")  # in the same environment
     add("ChunkedPPOPolicy", "1.0.0", True)
     add("in_chunks", "1.0.0", True)
     return found
@@ -85,4 +85,4 @@ def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
     (missing,) = outcomes(Environment("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
     assert not missing.works and "No module named" in missing.why and missing.versions["packaging"] == "25.0"
     (nowhere,) = outcomes(Environment("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
-    assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "0.0.1" in nowhere.why
+    assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "packaging" in nowhere.why

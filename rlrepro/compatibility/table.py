@@ -14,9 +14,12 @@ HEAD = '"""Releases that these fixes were tested with, in environments of their 
 
 
 def rows(records: Records) -> list[Record]:
-    """The newest record of each fix with each release, in the order of fixes and releases."""
+    """The newest record of each fix in each environment, in the order of fixes and releases."""
     fixes = list(PLAN["fixes"])
-    newest = {(each.setting["fix"], each.setting["release"]): each for each in records.where(NAME)}
+    newest = {
+        tuple(each.setting[key] for key in ("fix", "release", "python", "torch", "gymnasium")): each
+        for each in records.where(NAME)
+    }
     return sorted(newest.values(), key=lambda each: (fixes.index(each.setting["fix"]), _version(each)))
 
 
@@ -38,9 +41,10 @@ def tested_with(records: Records) -> dict[str, tuple[str, str]]:
     for fix, plan in PLAN["fixes"].items():
         mine = [each for each in rows(records) if each.setting["fix"] == fix]
         works, fails = (
-            ", ".join(dict.fromkeys(_release(each) for each in mine if each.value is value)) for value in (True, False)
+            list(dict.fromkeys(_release(each) for each in mine if each.value is value)) for value in (True, False)
         )
-        told = (works or "no release") + (f" (fails with {fails})" if fails else "")
+        fails = ", ".join(each for each in fails if each not in works)
+        told = (", ".join(works) or "no release") + (f" (fails with {fails})" if fails else "")
         found |= dict.fromkeys(plan.get("names", [fix]), (plan["library"], told))
     return found
 
