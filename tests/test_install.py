@@ -24,6 +24,7 @@ BASE_TESTS = ["tests/test_doctor.py", "tests/test_doctor_fix.py"]  # that need n
 NEED_MORE = [  # ...except these, which need what the course installs or the records of a checkout
     "tests/test_doctor.py::test_every_rule_is_explained_with_what_was_measured",
     "tests/test_doctor.py::test_installed_libraries_are_read_without_a_crash",
+    "tests/test_doctor.py::test_what_is_installed_here_counts_where_the_project_allows_it",
     "tests/test_doctor.py::test_where_a_release_is_known_from",
 ]
 TROUBLE = "from tianshou.policy import PPOPolicy\n\npolicy = PPOPolicy(actor=actor, critic=critic)\n"
