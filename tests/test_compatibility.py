@@ -3,10 +3,13 @@
 import shutil
 
 import pytest
+from jinja2 import Environment, StrictUndefined
 
 from rlrepro.compatibility import table
-from rlrepro.compatibility.environments import PLAN, Environment, environments, outcomes
+from rlrepro.compatibility.environments import PLAN, environments, outcomes
+from rlrepro.compatibility.environments import Environment as Tried
 from rlrepro.lab import RecordBook, read_records
+from rlrepro.site import front
 
 from .conftest import ROOT
 from .test_install import dist, wheel  # noqa: F401, the wheel of this checkout
@@ -80,9 +83,16 @@ def test_the_fixes_say_what_the_committed_records_say(tmp_path):
     assert table.write(records, tmp_path / "fixes") == []
 
 
+def test_the_install_page_has_each_row(tmp_path):
+    given = front.numbers(tmp_path / "none", ROOT / "results", tmp_path / "figures", "an address")
+    page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)
+    for each in table.rows(read_records(COMMITTED[0])):
+        assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page
+
+
 @pytest.mark.slow
 def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
-    (missing,) = outcomes(Environment("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
+    (missing,) = outcomes(Tried("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
     assert not missing.works and "No module named" in missing.why and missing.versions["packaging"] == "25.0"
-    (nowhere,) = outcomes(Environment("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
+    (nowhere,) = outcomes(Tried("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
     assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "packaging" in nowhere.why

@@ -67,8 +67,8 @@ def write(records: Records, folder: Path = FIXES) -> list[Path]:
         for path in (folder / product).glob("*.py"):
             for name in names:
                 text = texts.get(path, path.read_text())
-                line = rf"(?s)(class {name}\(.*?\n    Tested with ).*?\.\n"
-                if re.search(rf"^class {name}\(", text, re.MULTILINE):
+                line = rf"(?s)(class {name}\b.*?\n    Tested with ).*?\.\n"
+                if re.search(rf"^class {name}\b", text, re.MULTILINE):
                     texts[path] = re.sub(line, lambda found, name=name: f"{found[1]}{' '.join(told[name])}.\n", text)
     changed = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in changed:

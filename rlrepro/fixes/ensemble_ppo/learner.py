@@ -47,7 +47,7 @@ class EnsemblePPO:
 
     `episodes[k]` has what member k has reached, `policy(k)` gives its policy for use with Stable-Baselines3.
 
-    Tested with stable-baselines3.
+    Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """
 
     def __init__(

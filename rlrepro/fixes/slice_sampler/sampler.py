@@ -50,7 +50,7 @@ class IncrementalSliceSampler(SliceSampler):
     they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError for an empty buffer,
     for entries that are not there or of another shape than the storage, and when no trajectory is long enough.
 
-    Tested with torchrl.
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
 
     @wraps(SliceSampler.__init__)

@@ -15,7 +15,7 @@ class ChunkedPPOPolicy(PPOPolicy):
     """PPOPolicy that computes logp_old on at most `max_batchsize` transitions at a time, in the shape that the
     distribution gives. It takes PPOPolicy's arguments.
 
-    Tested with tianshou.
+    Tested with tianshou 0.5.1, 1.0.0, 1.1.0, 1.2.0.
     """
 
     def process_fn(self, batch, buffer, indices):

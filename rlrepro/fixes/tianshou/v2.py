@@ -22,7 +22,7 @@ class ChunkedPPO(PPO):
     with several log-probabilities a row, (rows, d), that raises an error in the update where d > 1, and where d = 1
     silently turns the ratio of a minibatch of n rows into an (n, n) matrix.
 
-    Tested with tianshou.
+    Tested with tianshou 2.0.1.
     """
 
     def _add_returns_and_advantages(self, batch, buffer, indices):
