@@ -12,7 +12,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test lint lab book serve picture lock clean
+.PHONY: help reproduce full test lint lab book serve picture lock dist matrix clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,7 +20,7 @@ help:  ## show this list
 # Made again only when it is missing or what it holds has changed; the stamp comes last, so an interrupted
 # installation is not taken for a finished one.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"rlrepro needs Python 3.11 or 3.12, and $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"The course needs Python 3.11 or 3.12, since tianshou 2.x needs 3.11 and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13. $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
@@ -59,9 +59,20 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet torch==2.13.0
-	build/lock/bin/python -m pip install --quiet '.[ray]' --group dev
+	build/lock/bin/python -m pip install --quiet '.[course,ray]' --group dev
 	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
 	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 
+dist: $(READY)  ## build wheel and sdist, check them, and use the wheel in an empty environment
+	rm -rf dist
+	$(BIN)/uv build --quiet
+	$(BIN)/uvx --quiet twine check --strict dist/*
+	$(BIN)/uv venv --quiet --clear build/empty
+	$(BIN)/uv pip install --quiet --python build/empty dist/*.whl
+	cd build && empty/bin/rlrepro --version && empty/bin/rlrepro doctor --explain all
+
+matrix: dist  ## try the fixes with releases of their libraries, and keep records   [ONLY="torchrl tianshou==1"]
+	$(BIN)/rlrepro matrix $(ONLY) --wheel dist/*.whl --write
+
 clean:  ## remove the environment, runs and caches
-	rm -rf $(VENV) build runs book/_build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist runs book/_build .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch | carry."""
+"""The command line: rlrepro reproduce | verdicts | book | fit | doctor | fetch | carry | matrix."""
 
 import json
 import os
@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 
 from rlrepro import __version__
+from rlrepro.extras import PYTHONS, Commands
 
 PROFILES = ("smoke", "full")
-PYTHONS = ("3.11", "3.12")  # that rlrepro runs on
 LATEST = Path("runs/latest")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main():
-    """Documented problems of reinforcement-learning libraries: reproduced, explained, cured."""
+    """Documented problems of reinforcement-learning libraries: reproduced, explained, fixed."""
     if "RLREPRO_TIMEOUT_FACTOR" in os.environ:
         from rlrepro.lab.limits import limit
 
@@ -133,6 +133,34 @@ def carry(folder, python, there):
         click.echo(f"{folder / part}: {format_value(size, 'B')}")
     click.echo("\nCopy that folder into the checkout over there, and run in the checkout:\n")
     click.echo("\n".join(packing.commands(folder.resolve().name)))
+
+
+@main.command()
+@click.argument("only", nargs=-1)
+@click.option("--wheel", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Of rlrepro, to be tried.")
+@click.option("--records", type=click.Path(path_type=Path), help="Where they are kept; in results/MACHINE by default.")
+@click.option(
+    "--write", is_flag=True, help="Write what the records say into the fixes; without --wheel nothing is run."
+)
+def matrix(only, wheel, records, write):
+    """Try the fixes with releases of their libraries, in environments of their own: all that are planned, or ONLY those
+    whose release begins so ("tianshou", "torchrl==0.6"). Needs uv, and gigabytes of downloads."""
+    from rlrepro.compatibility import run as trying
+    from rlrepro.compatibility import table
+    from rlrepro.compatibility.environments import UvMissing
+    from rlrepro.lab import read_records, this_machine
+
+    if not wheel and not write:
+        raise click.UsageError("give the wheel to be tried (`make dist` builds one), or --write")
+    records = records or Path("results") / this_machine().name / "compatibility.jsonl"
+    try:
+        for outcome in trying.run(records, wheel.resolve(), only) if wheel else ():
+            release = "==".join(outcome.environment.release)
+            click.echo(f"{outcome.fix} with {release}: {'works' if outcome.works else outcome.why}")
+        for path in table.write(read_records(records)) if write else ():
+            click.echo(f"wrote {path}")
+    except (UvMissing, FileNotFoundError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 @main.command()

@@ -1,12 +1,12 @@
 """How often the doctor is right on strangers' code: what was judged by reading, in the folder `field/`.
 
-`repositories.csv` names public repositories with the commit that was read and their group: *steer*, which rules were
-written by, *count*, which they were once corrected by, and *fresh*, which nobody had looked at before the rules were
-done. `findings.csv` has each finding of confidence medium and up with the verdict of a reader who did not know the rules;
-`sites.csv` has problems that readers found by themselves, and whether the doctor names them.
+`repositories.csv` names public repositories with the commit that was read, and their group: the rules were written by
+*steer*, corrected once by *count*, and finished before anybody looked at *fresh*. `findings.csv` has each finding of
+confidence medium and up, with the verdict of a reader who did not know the rules. `sites.csv` has problems that readers
+found by themselves, and the confidence with which the doctor names them, if it does.
 
-`python -m rlrepro.field CHECKOUTS` looks again: CHECKOUTS holds a folder owner+name per repository. It rewrites what is
-found, keeps verdicts by place, and lists findings that nobody has judged.
+`python -m rlrepro.field CHECKOUTS` looks again: CHECKOUTS are folders that hold a folder owner+name per repository. It
+rewrites what is found, keeps verdicts by their place, and lists findings that nobody has judged.
 """
 
 import csv
@@ -63,7 +63,10 @@ def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
 def table(folder: Path = FOLDER) -> str:
     """Both numbers of each group, as a table in Markdown."""
     of = Counter(groups(folder).values())
-    lines = ["| group | repositories | findings | true | harmless | false | known sites | named |", "|---|" + "---:|" * 7]
+    lines = [
+        "| group | repositories | findings | true | harmless | false | known sites | named |",
+        "|---|" + "---:|" * 7,
+    ]
     for group, count in of.items():
         verdicts = precision(group, folder)
         judged = sum(verdicts[each] for each in VERDICTS)
@@ -75,8 +78,8 @@ def table(folder: Path = FOLDER) -> str:
 
 
 def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
-    """Run the doctor on every repository that is checked out, rewrite findings.csv and the column `found` of
-    sites.csv, and return the findings without a verdict. Files that are tests give low confidence, which is left out."""
+    """Run the doctor on every repository, rewrite findings.csv and the column `found` of sites.csv, and return the
+    findings without a verdict. Raises FileNotFoundError for a repository that is not checked out."""
     verdicts = {tuple(each[name] for name in PLACE): each for each in rows("findings", folder)}
     sites, findings = rows("sites", folder), []
     for repository in groups(folder):

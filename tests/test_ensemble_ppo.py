@@ -12,7 +12,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch.nn.utils import parameters_to_vector
 
 from rlrepro.fixes import EnsemblePPO
-from rlrepro.fixes.ensemble_rollout import Rollout
+from rlrepro.fixes.ensemble_ppo.rollout import Rollout
 
 SIZES = {"n_steps": 128, "batch_size": 50, "n_epochs": 3}  # the last minibatch is shorter
 ROUNDING = 2e-6

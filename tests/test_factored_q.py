@@ -146,7 +146,7 @@ def test_the_peak_keeps_to_the_limit(grad, limit):
 def test_what_fits_is_not_computed_twice(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "rlrepro.fixes.action_chunks.checkpoint", lambda fn, *given, **_: calls.append(fn) or fn(*given)
+        "rlrepro.fixes.large_actions.action_chunks.checkpoint", lambda fn, *given, **_: calls.append(fn) or fn(*given)
     )
     states, actions, _ = problem(count=300)
     for limit, some in ((10**9, False), (SMALL, True)):

@@ -25,10 +25,20 @@ def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def declared():
+    """The dependencies of the base and of all extras."""
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    return [*PROJECT["project"]["dependencies"], *(line for extra in extras for line in extra)]
+
+
+def course_pythons(specifier):
+    return [f"3.{minor}" for minor in range(30) if SpecifierSet(specifier).contains(f"3.{minor}")]
+
+
 def test_conda_installs_what_make_installs():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python, _, pip = environment["dependencies"]
-    assert python == "python" + PROJECT["project"]["requires-python"]
+    assert list(PYTHONS) == course_pythons(python.removeprefix("python"))
     assert pip["pip"] == ["-r requirements.lock", "--editable ."]
     makefile = (ROOT / "Makefile").read_text()
     assert "-r requirements.lock" in makefile and "--editable ." in makefile
@@ -36,15 +46,14 @@ def test_conda_installs_what_make_installs():
 
 def test_the_lock_holds_each_dependency_in_its_range():
     locked = {normal(name): version for name, version in LOCK.items()}
-    extras = PROJECT["project"]["optional-dependencies"]
-    for text in PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"] + extras["ray"]:
-        requirement = Requirement(text)
-        assert requirement.specifier.contains(locked[normal(requirement.name)]), text
+    for requirement in map(Requirement, [*declared(), *PROJECT["dependency-groups"]["dev"]]):
+        if requirement.name != "rlrepro" and not requirement.marker:
+            assert requirement.specifier.contains(locked[normal(requirement.name)]), requirement
 
 
 def test_each_dependency_says_what_it_is_for():
     lines = re.findall(r'^  "[a-z].*$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert len(lines) == len(PROJECT["project"]["dependencies"] + PROJECT["dependency-groups"]["dev"])
+    assert len(lines) == len([*declared(), *PROJECT["dependency-groups"]["dev"]])
     assert all(re.search(r'",\s+# \S', line) for line in lines)
 
 
@@ -67,7 +76,7 @@ def imports(path):
 @pytest.mark.parametrize(
     "room, forbidden",
     [
-        ("fixes/*.py", r"rlrepro|\.\."),
+        ("fixes/**/*.py", r"rlrepro|\.\."),
         ("lab/*.py", r"rlrepro(?!\.lab|\.project)|\.\.|tianshou|torchrl|stable_baselines3"),
         ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
@@ -113,9 +122,30 @@ def test_the_version_is_the_same_everywhere():
     assert rlrepro.__version__ == PROJECT["project"]["version"]
 
 
-def test_the_pythons_that_can_be_named_are_those_that_it_runs_on():
+def test_the_pythons_of_the_course_are_the_same_everywhere():
+    low, high = (tuple(map(int, each.split("."))) for each in (PYTHONS[0], PYTHONS[-1]))
+    assert f"{low} <= v <= {high}" in (ROOT / "Makefile").read_text()
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == list(PYTHONS)
+
+
+def test_the_pythons_of_the_base_are_the_same_everywhere():
+    prefix = "Programming Language :: Python :: 3."
+    named = [int(each.removeprefix(prefix)) for each in PROJECT["project"]["classifiers"] if each.startswith(prefix)]
     supported = SpecifierSet(PROJECT["project"]["requires-python"])
-    assert list(PYTHONS) == [f"3.{minor}" for minor in range(30) if supported.contains(f"3.{minor}")]
+    assert named == list(range(named[0], named[-1] + 1))
+    assert supported.contains(f"3.{named[0]}") and not supported.contains(f"3.{named[0] - 1}")
+
+
+def test_an_extra_brings_what_the_extras_that_it_names_bring():
+    course = {Requirement(line).name for line in project.requirements("course")}
+    assert {"torch", "gymnasium", "loky", "psutil", "papermill", "click"} <= course and "rlrepro" not in course
+    fit = {Requirement(line).name for line in project.requirements("fit")}
+    assert {"torch", "click", "gymnasium"} <= fit and not {"papermill", "loky"} & fit
+
+
+def test_the_changelog_has_this_version():
+    assert re.search(rf"^## {re.escape(rlrepro.__version__)}$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
 def test_a_checkout_that_is_not_installed_says_the_same_of_itself(uninstalled):

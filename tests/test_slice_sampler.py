@@ -26,6 +26,7 @@ from torchrl.data import (
 
 from rlrepro.cases.slice_sampler import measure
 from rlrepro.fixes import IncrementalSliceSampler
+from rlrepro.fixes.slice_sampler.trajectory_index import TrajectoryIndex
 from rlrepro.lab import Release
 
 SIDE_BY_SIDE = 3  # environments in a storage of two dimensions
@@ -425,6 +426,19 @@ def test_can_sample_counts_the_windows():
             assert not buffer.sampler.can_sample(buffer._storage, 8)
             buffer.extend(transitions([3, 8, 5]))
         assert ours.sampler._sampleable_count(ours._storage, 8) == theirs.sampler._sampleable_count(theirs._storage, 8)
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_what_looks_at_every_trajectory(monkeypatch, is_padded):
+    """A sample of padded slices does; no other sample, nor can_sample."""
+    options = {"strict_length": False, "pad_output": True} if is_padded else {}
+    buffer = buffer_of(LazyTensorStorage(400), slice_len=2, traj_key="episode", **options)
+    buffer.extend(transitions([4] * 100))
+    asked, at = [], TrajectoryIndex.at
+    monkeypatch.setattr(TrajectoryIndex, "at", lambda index, which: asked.append(len(which)) or at(index, which))
+    assert buffer.sampler.can_sample(buffer._storage, 8) and asked == []
+    buffer.sampler.sample(buffer._storage, 8)
+    assert asked == [100 if is_padded else 4]
 
 
 # Costs: bytes, which are the same in each run.

@@ -6,9 +6,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pytest
 import torch
 
 from rlrepro.fixes import TrainingFailed, thread_budget, train_many
-from rlrepro.fixes.result_folder import ResultFolder
+from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 QUIET = {"progress": False}
 
@@ -235,11 +236,38 @@ class Scale:
         return x
 
 
-@pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by])
+def twice(fn):
+    @wraps(fn)
+    def called(**config):
+        return fn(**config) * 2
+
+    return called
+
+
+@twice
+def decorated(x):
+    return x
+
+
+@pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by, twice(square)])
 def test_a_function_that_its_name_does_not_tell_from_others_is_not_resumed(fn, tmp_path):
     with pytest.raises(ValueError, match="with resume, fn must be a function with a name of its own"):
         train_many(fn, [{"x": 2}], resume=tmp_path, **QUIET)
     assert train_many(fn, [{"x": 2}], n_jobs=1, **QUIET)[0].error is None
+
+
+@pytest.mark.parametrize("fn", [[3, 1].sort, {}.setdefault, "a-b".split, random.random, Scale().by.__call__])
+def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a name of its own"):
+        train_many(fn, [{}], resume=tmp_path, **QUIET)
+
+
+def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
+    for _ in range(2):
+        (outcome,) = train_many(decorated, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
+        assert outcome.value == 4, outcome.error
+    assert len(list(tmp_path.glob("*.pickle"))) == 1
+    train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # which fails, but not for its name
 
 
 def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
@@ -359,12 +387,36 @@ def test_an_interrupted_run_leaves_no_process(tmp_path, how):
 
 
 def test_an_interrupt_in_a_notebook_starts_nothing_more():
-    from rlrepro.fixes.own_process import OwnProcesses
+    from rlrepro.fixes.train_many.isolated_worker import OwnProcesses
 
     processes = OwnProcesses(threads=1)
     processes.close()
     with pytest.raises(RuntimeError, match="closed"):
         processes.call(b"", 0)
+
+
+def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
+    from rlrepro.fixes.train_many import isolated_worker
+
+    class Executor:
+        """While one is made, another thread closes all of them."""
+
+        made, ended = [], []
+
+        def __init__(self, *_, **__):
+            self.made.append(self)
+            closer.start()
+            closer.join(0.5)
+
+        def shutdown(self, **_):
+            self.ended.append(self)
+
+    monkeypatch.setattr(isolated_worker, "ProcessPoolExecutor", Executor)
+    processes = isolated_worker.OwnProcesses(threads=1)
+    closer = threading.Thread(target=processes.close)
+    processes._pool()
+    closer.join()
+    assert Executor.ended == Executor.made
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +449,7 @@ def test_ray_says_where_no_node_has_so_many_cpus(local_ray):
 
 def test_without_ray_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "rlrepro.fixes.ray_tasks", raising=False)
+    monkeypatch.delitem(sys.modules, "rlrepro.fixes.train_many.ray_tasks", raising=False)
     with pytest.raises(ImportError, match="pip install ray"):
         train_many(square, [{"x": 1}], backend="ray", **QUIET)
 

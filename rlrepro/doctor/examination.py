@@ -1,7 +1,6 @@
 """Examine a project: every rule on every text, less what its owner has said to ignore."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from rlrepro.doctor.finding import Finding, Rule, all_rules
 from rlrepro.doctor.project import Project, root_of
 from rlrepro.doctor.sources import LeftOut, Source, find, read
 from rlrepro.doctor.versions import Versions
+from rlrepro.project import tomllib
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 

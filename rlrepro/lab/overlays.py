@@ -11,7 +11,6 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from platformdirs import user_cache_path
 
 from rlrepro.lab.limits import TookTooLong, locked
 from rlrepro.lab.pip import last_error, offered, pip
+from rlrepro.project import tomllib
 
 PINS = Path(__file__).with_name("overlays.toml")
 PARTIAL = ".partial-"

@@ -34,7 +34,7 @@ def _evaluated(lines: list[str]) -> str:
 
 def _from_source(module, name: str) -> list[str]:
     """A class that can't be imported here, as its file documents it."""
-    for path in Path(module.__file__).parent.glob("*.py"):
+    for path in Path(module.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and node.name == name:
                 told = as_restructured_text(ast.get_docstring(node).splitlines())

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 from rlrepro.agreement import Judged, best, gather, judge_all, plot_verdicts
+from rlrepro.compatibility import table
+from rlrepro.lab.records import Records, read_records
 from rlrepro.site.api import api
 
 
@@ -28,7 +30,12 @@ def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
         "gpus": _gpus([each.traits for each in evidence]),
         "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
         "api": api,
+        "what_works_with_what": table.markdown(_compatibility(results)),
     }
+
+
+def _compatibility(results: Path) -> Records:
+    return Records(each for path in sorted(results.glob("*/compatibility.jsonl")) for each in read_records(path))
 
 
 def _gpus(traits: list[dict[str, str]]) -> str:

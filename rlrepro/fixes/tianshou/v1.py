@@ -1,20 +1,21 @@
-"""The cure of logp_old for those who can't leave tianshou 0.4.11 to 1.0.0."""
+"""The fix of logp_old for those who can't leave tianshou 0.4.11 to 1.0.0."""
 
 import torch
-from tianshou.data import to_torch_as
 
 from .chunks import in_chunks
 
 try:
+    from tianshou.data import to_torch_as
     from tianshou.policy import PPOPolicy
 except ImportError as error:
-    raise ImportError("ChunkedPPOPolicy is for tianshou before 2.0; ChunkedPPO is for 2.x") from error
+    raise ImportError(f"ChunkedPPOPolicy is for tianshou before 2.0; ChunkedPPO is for 2.x: {error}") from error
 
 
 class ChunkedPPOPolicy(PPOPolicy):
-    """PPOPolicy that computes logp_old on at most `max_batchsize` rows at a time, in the shape the distribution gives.
+    """PPOPolicy that computes logp_old on at most `max_batchsize` transitions at a time, in the shape that the
+    distribution gives. It takes PPOPolicy's arguments.
 
-    It takes PPOPolicy's arguments.
+    Tested with tianshou 0.5.1, 1.0.0, 1.1.0, 1.2.0.
     """
 
     def process_fn(self, batch, buffer, indices):

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from torchrl.data.replay_buffers.storages import Storage
 
-from .ring_storage import (
+from .torchrl_compat import (
+    Storage,
     are_in_order,
     capacity_of,
     cell_written_last,
@@ -23,7 +23,7 @@ READ_AT_ONCE = 2**22  # flags or ids; bounds the memory that reading everything 
 INDEXES = 4  # kept at a time, each for another shortest length
 
 
-class FollowedStorage:
+class TrackedStorage:
     """How far a storage is written, and an index of its trajectories.
 
     Writes at the head of the ring are followed: `_time` counts the cells written, and an index reads those that it has

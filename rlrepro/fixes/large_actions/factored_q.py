@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .action_chunks import numbers_kept, over_actions
-from .plain_layers import check_layers, check_same, copies, empty_linear, layers_of
+from .mlp_surgery import check_layers, check_same, copies, empty_linear, layers_of
 
 MEMORY_LIMIT = 512 * 2**20  # bytes
 

@@ -1,4 +1,4 @@
-"""train_many(fn, configs): many independent trainings at once, on one machine or on a cluster."""
+"""train_many(fn, configs): many independent training runs at once, on one machine or on a cluster."""
 
 import hashlib
 import operator
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from operator import attrgetter
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType
+from types import FunctionType
 from typing import Any, Literal
 
 import cloudpickle
@@ -22,10 +23,10 @@ import joblib
 from loky import cpu_count
 from tqdm.auto import tqdm
 
-from .one_training import Reply
-from .own_process import OwnProcesses
+from .isolated_worker import OwnProcesses
 from .result_folder import ResultFolder
 from .threads import at_least_one, thread_budget
+from .worker_main import Reply
 
 BACKENDS = ("loky", "ray")
 ON_ERROR = ("keep", "raise")
@@ -70,9 +71,10 @@ def train_many(
     on_error  "keep": a failed or killed training is an Outcome with `error`, and the others go on. "raise": the first
               one ends the run with TrainingFailed.
     resume    a folder where each result is written as it comes; those that are there are not computed again. They
-              belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder; a `fn`
-              without a name of its own (a lambda, a partial, a bound method) is refused. None keeps results until the
-              end of the call; when it is interrupted, they stay, and the message says where.
+              belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder. A `fn`
+              that its name does not tell from others (a lambda, a partial, a closure, anything bound to an object) is
+              refused; a decorated function is not, where its module has it under that name. None keeps results until
+              the end of the call; when it is interrupted, they stay, and the message says where.
     seed      Python's, NumPy's and torch's generators are seeded before each training, from this and its config, so
               that it doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` gets that
               seed if its config has none; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
@@ -153,10 +155,14 @@ def _prepare(fn, configs, seed: int) -> list[_Training]:
 
 
 def _has_name(fn) -> bool:
-    """Whether the name of `fn` tells it from others: a function that is bound to nothing."""
-    return isinstance(fn, BuiltinFunctionType) or (
-        isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" and fn.__closure__ is None
-    )
+    """Whether the name of `fn` tells it from others: it is what its module has under that name, or a function that
+    holds nothing but its code."""
+    if isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" and fn.__closure__ is None:
+        return True
+    try:
+        return attrgetter(fn.__qualname__)(sys.modules[fn.__module__]) is fn
+    except (AttributeError, KeyError):  # no name, no module, or nothing there
+        return False
 
 
 def _requires_seed(fn) -> bool:
@@ -177,7 +183,8 @@ def _folder(resume):
             yield folder
         except BaseException as raised:
             if any(path.glob("*.pickle")):
-                raised.add_note(f"What has finished is kept: call again with resume={str(path)!r} for the rest.")
+                told = f"What has finished is kept: call again with resume={str(path)!r} for the rest."
+                raised.add_note(told) if hasattr(raised, "add_note") else warnings.warn(told, stacklevel=2)  # 3.10
                 own = False
             raise
         finally:

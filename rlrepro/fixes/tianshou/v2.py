@@ -4,15 +4,15 @@ Each takes the arguments of the class it stands for and gives the same results.
 """
 
 import torch
-from tianshou.data import Batch, to_numpy, to_torch_as
 
 from .chunks import in_chunks
 
 try:
     from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
+    from tianshou.data import Batch, to_numpy, to_torch_as
     from tianshou.utils.torch_utils import torch_train_mode
 except ImportError as error:
-    raise ImportError("this cure is for tianshou 2.x; for 0.4.11 to 1.0.0 there is ChunkedPPOPolicy") from error
+    raise ImportError(f"this fix is for tianshou 2.x; ChunkedPPOPolicy is for 0.4.11 to 1.0.0: {error}") from error
 
 
 class ChunkedPPO(PPO):
@@ -21,6 +21,8 @@ class ChunkedPPO(PPO):
     tianshou from 1.1.0 on cuts chunks of up to 2 * max_batchsize - 1 rows, and flattens logp_old. For a distribution
     with several log-probabilities a row, (rows, d), that raises an error in the update where d > 1, and where d = 1
     silently turns the ratio of a minibatch of n rows into an (n, n) matrix.
+
+    Tested with tianshou 2.0.1.
     """
 
     def _add_returns_and_advantages(self, batch, buffer, indices):

@@ -4,10 +4,18 @@ import time
 from collections.abc import Callable, Sequence
 
 import gymnasium as gym
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
-from loky import cpu_count
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
-from .ensemble_checks import check_spaces
+from .checks import check_spaces
+
+try:  # gymnasium 1.1 and later let one choose when an environment is reset: here in the step that ends its episode
+    from gymnasium.vector import AutoresetMode
+
+    AUTORESET, FINAL_OBS = {"autoreset_mode": AutoresetMode.SAME_STEP}, "final_obs"
+except ImportError:  # gymnasium 0.29 always does so
+    if gym.__version__.startswith("1."):
+        raise ImportError(f"gymnasium 0.29, or 1.1 and later; {gym.__version__} resets one step too late") from None
+    AUTORESET, FINAL_OBS = {}, "final_observation"
 
 TRIED_STEPS = 50
 MESSAGE_SECONDS = 0.3e-3  # that a step in another process takes on top
@@ -23,13 +31,24 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
     step_seconds = _check_members(factories)
     if vectorization == "auto":
-        vectorization = "async" if step_seconds * (cpu_count() - 1) > MESSAGE_SECONDS else "sync"
+        vectorization = "async" if step_seconds * (_cores() - 1) > MESSAGE_SECONDS else "sync"
     makers = [_Labelled(factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
-        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+        return SyncVectorEnv(makers, **AUTORESET)
+    import loky  # noqa: F401, which makes its context known
+
     # loky's processes are neither forked, which hangs after a computation with several threads, nor do they run the
     # main script again; they take no shared memory along
-    return AsyncVectorEnv(makers, shared_memory=False, autoreset_mode=AutoresetMode.SAME_STEP, context="loky")
+    return AsyncVectorEnv(makers, shared_memory=False, context="loky", **AUTORESET)
+
+
+def _cores() -> int:
+    """Cores that this process may use; 1 without loky, whose processes would use them."""
+    try:
+        from loky import cpu_count
+    except ImportError:
+        return 1
+    return cpu_count()
 
 
 def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
@@ -84,5 +103,6 @@ class _Labels(gym.Wrapper):
         try:
             return self.env.step(action)
         except Exception as error:
-            error.add_note(f"This was raised in step() of the environment of member {self.member}.")
+            if hasattr(error, "add_note"):  # from Python 3.11 on
+                error.add_note(f"This was raised in step() of the environment of member {self.member}.")
             raise

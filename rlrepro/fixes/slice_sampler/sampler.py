@@ -6,24 +6,33 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torchrl.data.replay_buffers.samplers import SliceSampler
-from torchrl.data.replay_buffers.storages import Storage
 
-from .followed_storage import FollowedStorage, closed_index
-from .trajectory_boundaries import Boundaries, entry
+from .boundaries import Boundaries, entry
+from .torchrl_compat import (
+    SliceSampler,
+    Storage,
+    batch_multiplier,
+    builds_index,
+    end_keys_of,
+    pads_output,
+    resolve_traj_key,
+)
+from .tracked_storage import TrackedStorage, closed_index
 from .trajectory_index import TrajectoryIndex
 
 NOT_SUPPORTED = ("compile", "use_gpu", "fragmented")
 
 
 class IncrementalSliceSampler(SliceSampler):
-    """A drop-in for torchrl's SliceSampler whose `sample` costs the same however much is stored, while training writes
-    in the same process.
+    """A drop-in for torchrl's SliceSampler whose `sample` and `can_sample` cost the same however much is stored, while
+    training writes in the same process.
 
-    `SliceSampler` looks at every stored row for each sample or, with `cache_values=True`, for each sample after a
-    write. This one keeps an index of the trajectories (about 20 bytes for each that is long enough), reads the rows
-    written since the last sample, and draws from it: uniformly a trajectory, then uniformly a start, with replacement,
-    as torchrl does. The arguments, the samples and the information beside them are SliceSampler's own.
+    `SliceSampler` reads every stored transition for each sample or, with `cache_values=True`, for each sample after a
+    write. This one keeps an index of the trajectories (about 20 bytes for each that is long enough), reads the
+    transitions written since the last sample, and draws from it: uniformly a trajectory, then uniformly a start, with
+    replacement, as torchrl does. The arguments, the samples and the information beside them are SliceSampler's own.
+    With `pad_output=True`, a sample takes time in proportion to the number of trajectories, since torchrl pads by the
+    shortest of all.
 
         sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
         buffer = ReplayBuffer(storage=LazyTensorStorage(600_000_000), sampler=sampler, batch_size=1024)
@@ -40,6 +49,8 @@ class IncrementalSliceSampler(SliceSampler):
     `compile`, `use_gpu` and `fragmented` are not supported and raise NotImplementedError. Other arguments, and what
     they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError for an empty buffer,
     for entries that are not there or of another shape than the storage, and when no trajectory is long enough.
+
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
 
     @wraps(SliceSampler.__init__)
@@ -65,18 +76,18 @@ class IncrementalSliceSampler(SliceSampler):
     @torch.compiler.disable
     def sample(self, storage: Storage, batch_size: int) -> tuple[tuple[torch.Tensor, ...], dict]:
         """Indices of `batch_size` rows, a tensor for each dimension of the storage, and SliceSampler's information."""
-        batch_size *= getattr(self, "_batch_size_multiplier", None) or 1
+        batch_size *= batch_multiplier(self)
         slice_len, num_slices = self._adjusted_batch_size(batch_size)
         with self._lock:
             index = self._index(storage, slice_len if self.strict_length else 1)
             if not len(index):
                 raise RuntimeError(self._too_short(storage, slice_len))
             drawn = self._random(torch.randint, len(index), (num_slices,))
-            is_padded = getattr(self, "pad_output", False)  # then the shortest trajectory of all decides
+            is_padded = pads_output(self)  # then the shortest trajectory of all decides
             times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
         columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
         device = getattr(storage, "device", None)
-        if any(self.span) or is_padded or (lengths < slice_len).any() or not hasattr(self, "_finalize_index"):
+        if any(self.span) or is_padded or (lengths < slice_len).any() or not builds_index(self):
             return self._sample_slices(
                 torch.from_numpy(lengths).to(device),
                 torch.from_numpy(np.stack([times, *columns], 1)).to(device),
@@ -113,9 +124,9 @@ class IncrementalSliceSampler(SliceSampler):
             with self._lock:
                 self._follow(storage).wrote(index, storage)
 
-    def _follow(self, storage) -> FollowedStorage:
+    def _follow(self, storage) -> TrackedStorage:
         if storage not in self._followed:
-            self._followed[storage] = FollowedStorage()
+            self._followed[storage] = TrackedStorage()
         return self._followed[storage]
 
     def _index(self, storage, shortest) -> TrajectoryIndex:
@@ -125,14 +136,13 @@ class IncrementalSliceSampler(SliceSampler):
             if shortest not in self._given:
                 self._given = {shortest: closed_index(shortest, storage, *self._get_stop_and_length(storage))}
             return self._given[shortest]
-        keys = self.traj_key, self.end_key, getattr(self, "end_keys", None)
+        keys = self.traj_key, end_keys_of(self)
         return self._follow(storage).index(storage, shortest, keys, self._boundaries, self._get_stop_and_length)
 
     def _boundaries(self, storage) -> Boundaries:
         """Ids or flags, whichever SliceSampler takes first of what is stored."""
-        if getattr(self, "_traj_key_auto", False):
-            self._resolve_traj_key(storage)
-        flags = Boundaries(getattr(self, "end_keys", None) or (self.end_key,), are_ids=False)
+        resolve_traj_key(self, storage)
+        flags = Boundaries(end_keys_of(self), are_ids=False)
         names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
         ids = [Boundaries((name,), are_ids=True) for name in names]
         for boundaries in (*ids, flags) if self._fetch_traj else (flags, *ids):
@@ -156,8 +166,18 @@ class IncrementalSliceSampler(SliceSampler):
             "slices, or take strict_length=False."
         )
 
+    def can_sample(self, storage: Storage, batch_size: int) -> bool:
+        """Whether there is a trajectory to sample such a batch from."""
+        slice_len, _ = self._adjusted_batch_size(batch_size)
+        try:
+            with self._lock:
+                return len(self._index(storage, slice_len if self.strict_length else 1)) > 0
+        except (KeyError, RuntimeError):  # empty, or without boundaries
+            return False
+
     def _sampleable_count(self, storage, batch_size) -> int:
-        """How many slices there are to draw, as can_sample asks."""
+        """How many slices there are to draw, which torchrl's ensembles of samplers ask for; takes time in proportion to
+        the number of trajectories."""
         slice_len, _ = self._adjusted_batch_size(batch_size)
         try:
             with self._lock:

@@ -33,6 +33,8 @@ class SharedActionBuffer(ReplayBuffer):
 
     Raises ValueError for an action outside the table, a mask of another shape and a state without any action, unless
     the episode has ended there.
+
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
 
     def __init__(

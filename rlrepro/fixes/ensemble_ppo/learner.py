@@ -1,19 +1,18 @@
 """EnsemblePPO: K independent PPO learners as one batched network in one process."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.utils import FloatSchedule
 from torch.distributions import Normal
-from tqdm.auto import tqdm
 
-from .ensemble_checks import check_minibatches, check_policy
-from .ensemble_envs import make_envs
-from .ensemble_rollout import Rollout, advantages_of
+from .checks import check_minibatches, check_policy
+from .envs import FINAL_OBS, make_envs
+from .rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
 
 KL_SLACK = 1.5  # Stable-Baselines3 stops a member's update where the divergence passes this times target_kl
@@ -35,7 +34,8 @@ class EnsemblePPO:
     env            an id of Gymnasium, a function that makes an environment, or one of these for each member
     seeds          of the members; as many as there are to be
     n_envs         environments a member
-    vectorization  "sync" steps the environments here, "async" each in a process of its own, "auto" measures which pays
+    vectorization  "sync" steps the environments here, "async" each in a process of its own (needs loky), "auto"
+                   measures which is faster
 
     The other parameters are Stable-Baselines3's, whose PPO documents them. Networks are its `MlpPolicy`, with
     `policy_kwargs`; learning_rate and clip_range may be functions of the remaining progress (1 to 0). All members share
@@ -46,6 +46,8 @@ class EnsemblePPO:
     in `learn` where weights of a member are no longer finite.
 
     `episodes[k]` has what member k has reached, `policy(k)` gives its policy for use with Stable-Baselines3.
+
+    Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """
 
     def __init__(
@@ -80,18 +82,19 @@ class EnsemblePPO:
         self.n_envs, self.n_steps, self.batch_size, self.n_epochs = n_envs, n_steps, batch_size, n_epochs
         self.gamma, self.gae_lambda, self.normalize_advantage = gamma, gae_lambda, normalize_advantage
         self.ent_coef, self.vf_coef, self.max_grad_norm, self.target_kl = ent_coef, vf_coef, max_grad_norm, target_kl
-        self.learning_rate, self.clip_range = FloatSchedule(learning_rate), FloatSchedule(clip_range)
-        self.clip_range_vf = None if clip_range_vf is None else FloatSchedule(clip_range_vf)
+        self.learning_rate, self.clip_range = _schedule(learning_rate), _schedule(clip_range)
+        self.clip_range_vf = None if clip_range_vf is None else _schedule(clip_range_vf)
         self.device, self.policy_kwargs = torch.device(device), policy_kwargs or {}
         self.envs = make_envs(env, len(self), n_envs, vectorization)
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, self._generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
+        fused = self.device.type == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
         # all weights as one parameter; where members may stop on their own, those of each
         self._parts = [self.networks.flat] if target_kl is None else list(self.networks.flat.unbind())
         self.optimizer = torch.optim.Adam(
-            self._parts, **{**policies[0].optimizer.defaults, "fused": True, "foreach": None}
+            self._parts, **{**policies[0].optimizer.defaults, "fused": fused, "foreach": None}
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         self.episodes = [Episodes() for _ in self.seeds]
@@ -105,12 +108,13 @@ class EnsemblePPO:
         """Train each member for at least so many steps: whole rollouts, as in Stable-Baselines3. May be called again to
         go on, as with its `reset_num_timesteps=False`."""
         last = self.num_timesteps + total_timesteps
-        with tqdm(total=total_timesteps * len(self), unit="step", unit_scale=True, disable=not progress) as bar:
+        with _bar(total_timesteps * len(self)) if progress else nullcontext() as bar:
             while self.num_timesteps < last:
                 rollout = self.collect()
                 self.update(rollout, remaining=1 - self.num_timesteps / last)
                 self._check_weights()
-                bar.update(rollout.values.numel())
+                if bar is not None:
+                    bar.update(rollout.values.numel())
         return self
 
     def policy(self, member: int) -> ActorCriticPolicy:
@@ -141,7 +145,7 @@ class EnsemblePPO:
             actions[step] = self._act(observations[step])
             seen, rewards[step], terminated, truncated, infos = self._step(actions[step])
             for member, env in np.argwhere(truncated & ~terminated):
-                cut_short.append((step, member, env, infos["final_obs"][member * self.n_envs + env]))
+                cut_short.append((step, member, env, infos[FINAL_OBS][member * self.n_envs + env]))
             self._observations, self._starts = seen, terminated | truncated
             self._count(rewards[step], self._starts)
         return self._rollout(observations, actions, rewards, starts, cut_short)
@@ -295,3 +299,13 @@ class EnsemblePPO:
         """(T, K, E, ...) to (K, E × T, ...)."""
         array = np.moveaxis(array, 0, 2)
         return torch.as_tensor(array.reshape(len(self), -1, *array.shape[3:]), device=self.device)
+
+
+def _schedule(value: float | Callable[[float], float]) -> Callable[[float], float]:
+    return (lambda remaining: float(value(remaining))) if callable(value) else lambda _: float(value)
+
+
+def _bar(total: int):
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, unit="step", unit_scale=True)

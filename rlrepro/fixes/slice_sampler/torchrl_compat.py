@@ -1,10 +1,57 @@
-"""A torchrl storage as a ring of cells: how large it is, how full, and where it was written last."""
+"""What differs between torchrl's releases, and what is read from its private attributes, in one place.
+
+| torchrl | change that matters here |
+|---|---|
+| 0.6.0 | `_batch_size_multiplier` does not exist yet |
+| 0.7.0 | `_batch_size_multiplier` |
+| 0.13.1 | `pad_output`, and a trajectory key that is found automatically (`_traj_key_auto`) |
+| 0.14.0 | several `end_keys`; a sampler builds the index of a sample in `_finalize_index`; a storage counts its changes
+(`_mutation_revision`), and keeps the cell written last as a number (`_last_cursor_index`, before it `_last_cursor`) |
+
+A storage is seen here as a ring of cells: how large it is, how full, and where it was written last.
+"""
 
 import torch
+from torchrl.data.replay_buffers.samplers import SliceSampler
 from torchrl.data.replay_buffers.storages import ListStorage, Storage
 from torchrl.data.replay_buffers.writers import RoundRobinWriter
 
+for cls, name in (
+    (SliceSampler, "_sample_slices"),
+    (SliceSampler, "_adjusted_batch_size"),
+    (SliceSampler, "_get_stop_and_length"),
+    (Storage, "_max_size_along_dim0"),
+):
+    if not hasattr(cls, name):
+        raise ImportError(f"torchrl's {cls.__name__} has no {name}, which the index of trajectories needs")
+
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
+
+
+def batch_multiplier(sampler: SliceSampler) -> int:
+    """How many transitions one unit of the batch size stands for; 1 before torchrl 0.7."""
+    return getattr(sampler, "_batch_size_multiplier", None) or 1
+
+
+def pads_output(sampler: SliceSampler) -> bool:
+    """Whether short slices are padded, as torchrl can from 0.13.1 on."""
+    return getattr(sampler, "pad_output", False)
+
+
+def builds_index(sampler: SliceSampler) -> bool:
+    """Whether torchrl makes the sample of given cells, as it does from 0.14 on."""
+    return hasattr(sampler, "_finalize_index")
+
+
+def end_keys_of(sampler: SliceSampler) -> tuple:
+    """The entries that flag the end of a trajectory; several of them from torchrl 0.14 on."""
+    return getattr(sampler, "end_keys", None) or (sampler.end_key,)
+
+
+def resolve_traj_key(sampler: SliceSampler, storage: Storage) -> None:
+    """Let torchrl choose the trajectory key by what is stored, as it does from 0.13.1 on where none was given."""
+    if getattr(sampler, "_traj_key_auto", False):
+        sampler._resolve_traj_key(storage)
 
 
 def capacity_of(storage: Storage) -> int:

@@ -13,8 +13,8 @@ import warnings
 
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
-from .one_training import Reply, answer
 from .threads import thread_variables
+from .worker_main import Reply, answer
 
 ORPHAN_SECONDS = 1.0  # between looks at whether the process that started this one is still there
 ORPHAN_EXIT = 86
@@ -27,6 +27,7 @@ class OwnProcesses:
     def __init__(self, threads: int):
         self.threads = threads
         self._mine, self._all, self._closed = threading.local(), [], False
+        self._lock = threading.Lock()  # a pool is made and listed, or all are closed, but never both at once
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
@@ -41,18 +42,18 @@ class OwnProcesses:
 
     def _pool(self) -> ProcessPoolExecutor:
         if getattr(self._mine, "pool", None) is None:
-            if self._closed:
-                raise RuntimeError("closed: no further call")
-            self._mine.pool = ProcessPoolExecutor(
-                1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
-            )
-            self._all.append(self._mine.pool)
+            with self._lock:
+                if self._closed:
+                    raise RuntimeError("closed: no further call")
+                self._mine.pool = ProcessPoolExecutor(
+                    1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
+                )
+                self._all.append(self._mine.pool)
         return self._mine.pool
 
     def close(self) -> None:
         """End all processes, in the middle of a call too. One that can't even be killed, as while a driver or a network
         disk holds it, is left after CLOSE_SECONDS, with a warning."""
-        self._closed = True
         ending = threading.Thread(target=self._end, daemon=True)
         ending.start()
         ending.join(CLOSE_SECONDS)
@@ -64,8 +65,10 @@ class OwnProcesses:
             )
 
     def _end(self) -> None:
-        for pool in self._all:
-            pool.shutdown(kill_workers=True)
+        with self._lock:
+            self._closed = True
+            for pool in self._all:
+                pool.shutdown(kill_workers=True)
 
 
 def _serve(parent: int) -> None:

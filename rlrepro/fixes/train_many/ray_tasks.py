@@ -4,8 +4,8 @@ import time
 
 import ray
 
-from .one_training import Reply, answer
 from .threads import thread_variables
+from .worker_main import Reply, answer
 
 
 class RayTasks:

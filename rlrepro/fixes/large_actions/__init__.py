@@ -1,0 +1,30 @@
+"""Q-learning and soft actor-critic over tens of thousands of actions. FactoredQ needs torch alone, SharedActionBuffer
+torchrl, the learners tensordict, and PearlFactoredQ Pearl."""
+
+from importlib import metadata
+
+import lazy_loader
+
+from .tested_with import TESTED_WITH
+
+_load, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "factored_dqn": ["FactoredDQN"],
+        "factored_q": ["FactoredQ", "expected_minimum"],
+        "factored_sac": ["FactoredSAC"],
+        "pearl": ["PearlFactoredQ"],
+        "shared_action_buffer": ["SharedActionBuffer"],
+    },
+)
+
+
+def __getattr__(name: str):
+    try:
+        return _load(name)
+    except ImportError as error:
+        if name not in TESTED_WITH:
+            raise
+        library, releases = TESTED_WITH[name]
+        found = next((each.version for each in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error

@@ -1,0 +1,73 @@
+"""FactoredQ, its learners and SharedActionBuffer on the torch and torchrl that are installed."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torch import nn
+
+from .factored_dqn import FactoredDQN
+from .factored_q import FactoredQ
+from .factored_sac import FactoredSAC
+from .shared_action_buffer import SharedActionBuffer
+
+STATES, ACTIONS, FEATURES, BATCH = 6, 100, 3, 16
+
+
+def table():
+    return torch.randn(ACTIONS, FEATURES, generator=torch.Generator().manual_seed(0))
+
+
+def filled_buffer():
+    torch.manual_seed(0)
+    buffer = SharedActionBuffer(100, table(), batch_size=BATCH)
+    observation, after = torch.randn(2, 80, STATES)
+    action = torch.randint(ACTIONS, (80,))
+    follows = {"observation": after, "reward": torch.randn(80, 1), "terminated": torch.zeros(80, 1, dtype=torch.bool)}
+    mask = torch.rand(80, ACTIONS) < 0.5
+    mask[:, 0] = True
+    fields = {
+        "observation": observation,
+        "action": action,
+        "action_mask": mask,
+        "next": follows | {"action_mask": mask},
+    }
+    data = TensorDict(fields, [80])
+    buffer.extend(data)
+    return buffer, data
+
+
+def test_values_and_gradients_are_the_plain_networks():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(STATES + FEATURES, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 1))
+    factored = FactoredQ.from_sequential(plain, STATES, chunk=64)
+    states, actions = torch.randn(BATCH, STATES), table()
+    pairs = torch.cat([states.repeat_interleave(ACTIONS, 0), actions.repeat(BATCH, 1)], 1)
+    expected, found = plain(pairs).view(BATCH, ACTIONS), factored(states, actions)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    expected.square().mean().backward()
+    found.square().mean().backward()
+    joined = torch.cat([factored.state_layer.weight.grad, factored.action_layer.weight.grad], 1)
+    torch.testing.assert_close(joined, plain[0].weight.grad, atol=1e-5, rtol=1e-4)
+
+
+def test_a_batch_has_what_was_stored():
+    buffer, data = filled_buffer()
+    batch = buffer.sample()
+    for row in batch:
+        (place,) = torch.nonzero((data["observation"] == row["observation"]).all(1)).flatten().tolist()
+        assert data["action"][place] == row["action"] and torch.equal(data["action_mask"][place], row["action_mask"])
+        assert torch.equal(data["next", "action_mask"][place], row["next", "action_mask"])
+
+
+def critic():
+    return FactoredQ(STATES, FEATURES, (32, 16))
+
+
+@pytest.mark.parametrize("learner", [FactoredDQN, FactoredSAC])
+def test_a_learner_learns(learner):
+    buffer, _ = filled_buffer()
+    networks = [critic()] if learner is FactoredDQN else [critic(), (critic(), critic())]
+    learns = learner(*networks, table(), discount=0.0, learning_rate=1e-2)
+    key = "loss" if learner is FactoredDQN else "critic_loss"
+    losses = [learns.update(buffer.sample())[key] for _ in range(100)]
+    assert sum(losses[-20:]) < 0.5 * sum(losses[:20])

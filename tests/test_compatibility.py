@@ -1,0 +1,98 @@
+"""What works with what: the plan, the records, and what is written from them."""
+
+import shutil
+
+import pytest
+from jinja2 import Environment, StrictUndefined
+
+from rlrepro.compatibility import table
+from rlrepro.compatibility.environments import PLAN, environments, outcomes
+from rlrepro.compatibility.environments import Environment as Tried
+from rlrepro.lab import RecordBook, read_records
+from rlrepro.site import front
+
+from .conftest import ROOT
+from .test_install import dist, wheel  # noqa: F401, the wheel of this checkout
+
+WANTED = {
+    "tianshou": ["0.5.1", "1.0.0", "1.1.0", "1.2.0", "2.0.1"],
+    "torchrl": ["0.6", "0.7", "0.10", "0.13", "0.14"],
+    "stable-baselines3": ["2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9"],
+}
+COMMITTED = sorted(ROOT.glob("results/*/compatibility.jsonl"))
+
+
+@pytest.fixture
+def book(tmp_path):
+    found = RecordBook(tmp_path / "compatibility.jsonl", case="compatibility", profile="full", device="cpu", seed=0)
+
+    def add(fix, release, works, why=""):
+        installed = {"python": "3.11.7", "torch": "2.13.0+cpu", "numpy": "2.4.6", "gymnasium": None}
+        library = {"ChunkedPPOPolicy": "tianshou", "EnsemblePPO": "stable-baselines3", "in_chunks": "tianshou"}[fix]
+        found.add("works", works, "yes/no", fix=fix, library=library, release=release, why=why, **installed)
+
+    add("EnsemblePPO", "2.10.0", True)
+    add("EnsemblePPO", "2.9.2", False, "a | b")
+    add("ChunkedPPOPolicy", "1.0.0", False, "was so once")  # in the same environment
+    add("ChunkedPPOPolicy", "1.0.0", True)
+    add("in_chunks", "1.0.0", True)
+    return found
+
+
+def test_the_plan_has_the_releases_that_matter_and_tests_that_exist():
+    planned = [each.release for each in environments()]
+    for library, releases in WANTED.items():
+        for release in releases:
+            assert any(name == library and f"{found}.".startswith(f"{release}.") for name, found in planned)
+    for fix, plan in PLAN["fixes"].items():
+        assert (table.FIXES / plan["test"]).exists(), fix
+        assert any(fix in each.fixes for each in environments()), fix
+
+
+def test_the_table_has_the_newest_of_each_by_release(book):
+    lines = table.markdown(book.records).splitlines()
+    assert [line.split("|")[2].strip() for line in lines[2:]] == [
+        "tianshou 1.0.0",
+        "tianshou 1.0.0",
+        "stable-baselines3 2.9.2",
+        "stable-baselines3 2.10.0",
+    ]
+    assert lines[2].endswith("| yes |") and lines[4].endswith("| no: a \\| b |")
+
+
+def test_a_fix_says_what_it_works_and_fails_with(book):
+    told = table.tested_with(book.records)
+    assert told["EnsemblePPO"] == ("stable-baselines3", "2.10.0 (fails with 2.9.2)")
+    assert told["in_chunks"] == ("torch", "2.13.0") and told["IncrementalSliceSampler"] == ("torchrl", "no release")
+
+
+def test_what_is_written_into_the_fixes(book, tmp_path):
+    shutil.copytree(table.FIXES, tmp_path / "fixes")
+    table.write(book.records, tmp_path / "fixes")
+    assert "Tested with tianshou 1.0.0.\n" in (tmp_path / "fixes" / "tianshou" / "v1.py").read_text()
+    found = {}
+    exec((tmp_path / "fixes" / "ensemble_ppo" / "tested_with.py").read_text(), found)
+    assert found["TESTED_WITH"] == {"EnsemblePPO": ("stable-baselines3", "2.10.0 (fails with 2.9.2)")}
+    assert table.write(book.records, tmp_path / "fixes") == []
+
+
+def test_the_fixes_say_what_the_committed_records_say(tmp_path):
+    records = read_records(COMMITTED[0])
+    assert len(table.rows(records)) >= 15
+    shutil.copytree(table.FIXES, tmp_path / "fixes")
+    assert table.write(records, tmp_path / "fixes") == []
+
+
+def test_the_install_page_has_each_row(tmp_path):
+    given = front.numbers(tmp_path / "none", ROOT / "results", tmp_path / "figures", "an address")
+    page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)
+    for each in table.rows(read_records(COMMITTED[0])):
+        assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page
+
+
+@pytest.mark.slow
+def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
+    (missing,) = outcomes(Tried("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
+    assert not missing.works and "No module named" in missing.why and missing.versions["packaging"] == "25.0"
+    (nowhere,) = outcomes(Tried("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
+    assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "packaging" in nowhere.why

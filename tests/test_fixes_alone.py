@@ -1,0 +1,60 @@
+"""Each folder of rlrepro/fixes, copied alone into an empty project, imports and passes its own tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ROOT
+
+FIXES = ROOT / "rlrepro" / "fixes"
+PRODUCTS = sorted(path.parent.name for path in FIXES.glob("*/__init__.py"))
+LINES = 900  # at most, of a folder
+WITHOUT_RLREPRO = """
+import sys
+sys.modules["rlrepro"] = None  # to import it is an error
+import pytest
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+
+
+def test_all_products_are_there():
+    assert PRODUCTS == ["ensemble_ppo", "large_actions", "slice_sampler", "tianshou", "train_many"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_folder_passes_its_own_tests_alone(product, tmp_path):
+    name = "chunked_tianshou" if product == "tianshou" else product
+    shutil.copytree(FIXES / product, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RLREPRO, name],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},  # networks are small, and other tests may run
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_folder_is_short(product):
+    lines = sum(
+        len(path.read_text().splitlines())
+        for path in (FIXES / product).glob("*.py")
+        if not path.name.startswith("test_")
+    )
+    assert lines <= LINES
+
+
+def test_a_folder_that_hides_its_library_says_so(tmp_path):
+    shutil.copytree(FIXES / "tianshou", tmp_path / "tianshou")
+    done = subprocess.run([sys.executable, "-c", "import tianshou"], cwd=tmp_path, capture_output=True, text=True)
+    assert "hides the library tianshou" in done.stderr
+
+
+def test_a_file_of_a_product_does_not_hide_the_function_it_is_named_after():
+    script = "import rlrepro.fixes.train_many.threads; from rlrepro.fixes import train_many; train_many.__call__"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,161 @@
+"""What `pip install rlrepro` brings: a wheel that is built here, in environments of its own."""
+
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rlrepro.compatibility.environments import call, make
+from rlrepro.extras import OF_COMMAND
+from rlrepro.fixes import __all__ as FIXES
+
+from .conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of the base, as far as they are on this machine
+BASE = {"rlrepro", "click", "lazy-loader", "packaging"}
+LARGEST = 15 * 10**6  # bytes of the base, installed
+BASE_TESTS = ["tests/test_doctor.py", "tests/test_doctor_fix.py"]  # that need nothing but the base and pytest...
+NEED_MORE = [  # ...except these, which need what the course installs or the records of a checkout
+    "tests/test_doctor.py::test_every_rule_is_explained_with_what_was_measured",
+    "tests/test_doctor.py::test_installed_libraries_are_read_without_a_crash",
+    "tests/test_doctor.py::test_what_is_installed_here_counts_where_the_project_allows_it",
+    "tests/test_doctor.py::test_where_a_release_is_known_from",
+]
+TROUBLE = "from tianshou.policy import PPOPolicy\n\npolicy = PPOPolicy(actor=actor, critic=critic)\n"
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it names this checkout
+
+
+def run(*command, **options):
+    options = {"capture_output": True, "text": True, "env": ENVIRONMENT} | options
+    return subprocess.run(list(map(str, command)), **options)
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory):
+    """Wheel and sdist of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    assert not call("uv", "build", "--quiet", "--out-dir", folder, ROOT), "uv is needed: make installs it"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist):
+    (found,) = dist.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def base(wheel, tmp_path_factory):
+    """The folder of an environment that had nothing but pip, after `pip install WHEEL`."""
+    folder = tmp_path_factory.mktemp("base") / "env"
+    venv.create(folder, with_pip=True)
+    before = size(folder)
+    done = run(folder / "bin" / "python", "-m", "pip", "install", "--no-cache-dir", wheel)
+    assert done.returncode == 0, done.stderr
+    return folder, size(folder) - before
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def installed(python: Path) -> set[str]:
+    listed = run(python, "-m", "pip", "list", "--format=freeze").stdout
+    return {line.split("==")[0].replace("_", "-") for line in listed.splitlines()} - {"pip", "setuptools"}
+
+
+def test_the_base_is_small(base):
+    folder, brought = base
+    assert installed(folder / "bin" / "python") - {"tomli"} == BASE
+    assert brought < LARGEST
+
+
+def test_the_linter_works_in_the_base(base, tmp_path):
+    folder, _ = base
+    (tmp_path / "train.py").write_text(TROUBLE)
+    (tmp_path / "requirements.txt").write_text("tianshou==1.0.0\n")
+    done = run(folder / "bin" / "rlrepro", "doctor", ".", cwd=tmp_path)
+    assert done.returncode == 1 and "train.py:3:10: TS001" in done.stdout
+    done = run(folder / "bin" / "rlrepro", "--version")
+    assert done.returncode == 0 and done.stdout.startswith("rlrepro, version ")
+
+
+ARGUMENTS = {  # with which a command comes as far as its imports
+    "carry": ["folder", "--python", "3.11"],
+    "doctor": ["--run", "--", "python", "-c", "1"],
+    "fit": ["module:function", "--gib", "1", "--rollout", "2"],
+    "matrix": ["--write"],
+}
+
+
+@pytest.mark.parametrize("command", OF_COMMAND)
+def test_a_command_that_needs_more_says_what(base, command, tmp_path):
+    folder, _ = base
+    done = run(folder / "bin" / "rlrepro", command, *ARGUMENTS.get(command, ()), cwd=tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"rlrepro {command}" in done.stderr and f"pip install 'rlrepro[{OF_COMMAND[command]}]'" in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(FIXES))
+def test_a_fix_says_what_is_missing(base, name):
+    """Each is there in the base, and names the library that it needs, with the releases it was tested with."""
+    folder, _ = base
+    told = run(folder / "bin" / "python", "-c", f"from rlrepro.fixes import {name}").stderr.splitlines()[-1]
+    assert "rlrepro[parallel]" in told or f"{name} was tested with" in told or "No module named" in told
+    if name in ("ChunkedPPOPolicy", "ChunkedPPO", "IncrementalSliceSampler", "SharedActionBuffer", "EnsemblePPO"):
+        assert f"{name} was tested with" in told and "found none" in told
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_the_tests_of_the_base_pass(wheel, version, tmp_path):
+    python = tmp_path / "env" / "bin" / "python"
+    if failed := make(python, version, wheel, "pytest", "hypothesis"):
+        pytest.skip(f"Python {version}: {failed}")
+    for name in ("tests", "notebooks", "pyproject.toml"):  # not the package itself: the wheel's is to be tested
+        (tmp_path / name).symlink_to(ROOT / name)
+    deselected = [f"--deselect={each}" for each in NEED_MORE]
+    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *BASE_TESTS, *deselected, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_what_is_uploaded_is_complete(dist, wheel, tmp_path):
+    (sdist,) = dist.glob("*.tar.gz")
+    assert not call("uvx", "--quiet", "twine", "check", "--strict", wheel, sdist)
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {"rlrepro/py.typed", "rlrepro/doctor/examination.py"} <= names
+    assert not call("uv", "build", "--quiet", "--wheel", "--out-dir", tmp_path, sdist)
+    (again,) = tmp_path.glob("*.whl")
+    assert set(zipfile.ZipFile(again).namelist()) == names
+
+
+def test_the_hook_of_pre_commit_installs_the_base_and_finds_a_problem(tmp_path):
+    """pre-commit itself clones this repository, makes the hook's environment, and runs it on another."""
+    python, project = tmp_path / "env" / "bin" / "python", tmp_path / "project"
+    assert not make(python, "{}.{}".format(*sys.version_info), "pre-commit")
+    run("git", "clone", "--quiet", ROOT, tmp_path / "hooks", check=True)
+    commit = run("git", "rev-parse", "HEAD", cwd=tmp_path / "hooks", check=True).stdout.strip()
+    project.mkdir()
+    (project / "train.py").write_text(TROUBLE)
+    (project / "requirements.txt").write_text("tianshou==1.0.0\n")
+    (project / ".pre-commit-config.yaml").write_text(
+        f"repos: [{{repo: {tmp_path / 'hooks'}, rev: {commit}, hooks: [{{id: rlrepro-doctor}}]}}]"
+    )
+    for arguments in (("init", "--quiet"), ("add", ".")):
+        run("git", *arguments, cwd=project, check=True)
+    environment = ENVIRONMENT | {"PRE_COMMIT_HOME": str(tmp_path / "home")}
+    done = run(python, "-m", "pre_commit", "run", "--all-files", cwd=project, env=environment)
+    assert done.returncode == 1 and "train.py:3:10: TS001" in done.stdout, done.stdout + done.stderr
+    (hook,) = (tmp_path / "home").glob("repo*/py_env-*")
+    assert installed(hook / "bin" / "python") - {"tomli"} == BASE
+    assert size(hook) - size_of_empty_environment(tmp_path) < LARGEST
+
+
+def size_of_empty_environment(tmp_path) -> int:
+    venv.create(tmp_path / "empty", with_pip=True)
+    return size(tmp_path / "empty")
