@@ -20,7 +20,6 @@ from rlrepro.doctor.examination import UnknownCode, configuration
 from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.report import FORMATS, MEASURED, explain
 from rlrepro.doctor.versions import Versions
-from rlrepro.measured import measured
 
 from .conftest import ROOT
 from .doctor_corpus import INNOCENT, TROUBLED
@@ -409,6 +408,8 @@ def test_every_rule_is_explained_with_what_was_measured():
 
 
 def test_what_was_measured_is_what_the_reference_records_say():
+    from rlrepro.measured import measured  # which needs the course
+
     assert json.loads(MEASURED.read_text()) == measured(), "write it anew: python -m rlrepro.measured"
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from rlrepro import field
 from rlrepro.agreement import Judged, best, gather, judge_all, plot_verdicts
 from rlrepro.compatibility import table
 from rlrepro.lab.records import Records, read_records
@@ -30,6 +31,7 @@ def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
         "gpus": _gpus([each.traits for each in evidence]),
         "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
         "api": api,
+        "field": field.table(),
         "what_works_with_what": table.markdown(_compatibility(results)),
     }
 
