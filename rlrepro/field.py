@@ -2,8 +2,9 @@
 
 `repositories.csv` names public repositories with the commit that was read, and their group: the rules were written by
 *steer*, corrected once by *count*, and finished before anybody looked at *fresh*. `findings.csv` has each finding of
-confidence medium and up, with the verdict of a reader who did not know the rules. `sites.csv` has problems that readers
-found by themselves, and the confidence with which the doctor names them, if it does.
+confidence medium and up, with the verdict of a reader who did not know the rules, and `confidence` as it is now: empty
+where what was learned has made the doctor silent. `sites.csv` has problems that readers found by themselves, and the
+confidence with which the doctor names them, if it does.
 
 `python -m rlrepro.field CHECKOUTS` looks again: CHECKOUTS are folders that hold a folder owner+name per repository. It
 rewrites what is found, keeps verdicts by their place, and lists findings that nobody has judged.
@@ -26,6 +27,7 @@ CODES = {
     "anomaly": {"TO002"},
     "validate-args": {"TO003"},
 }
+SURE = ("medium", "high")
 NEAR = 8  # lines between a site as a reader noted it and a finding of it
 PLACE = ("repository", "path", "cell", "line", "code")
 
@@ -47,54 +49,60 @@ def groups(folder: Path = FOLDER) -> dict[str, str]:
     return {each["repository"]: each["group"] for each in rows("repositories", folder)}
 
 
-def precision(group: str, folder: Path = FOLDER) -> Counter:
-    """How many findings of a group got each verdict."""
+def precision(group: str, *, as_judged: bool = False, folder: Path = FOLDER) -> Counter:
+    """How many findings of a group got each verdict: of those that the doctor has now, or had when they were judged."""
     of = groups(folder)
-    return Counter(each["verdict"] for each in rows("findings", folder) if of[each["repository"]] == group)
+    findings = [each for each in rows("findings", folder) if of[each["repository"]] == group]
+    return Counter(each["verdict"] for each in findings if as_judged or each["confidence"] in SURE)
 
 
 def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
     """(sites that are named with confidence medium or high, at all, all sites) of a group."""
     of = groups(folder)
     found = [each["found"] for each in rows("sites", folder) if of[each["repository"]] == group]
-    return sum(each in ("medium", "high") for each in found), sum(map(bool, found)), len(found)
+    return sum(each in SURE for each in found), sum(map(bool, found)), len(found)
 
 
 def table(folder: Path = FOLDER) -> str:
     """Both numbers of each group, as a table in Markdown."""
-    of = Counter(groups(folder).values())
-    lines = [
-        "| group | repositories | findings | true | harmless | false | known sites | named |",
-        "|---|" + "---:|" * 7,
-    ]
-    for group, count in of.items():
-        verdicts = precision(group, folder)
-        judged = sum(verdicts[each] for each in VERDICTS)
-        shares = [f"{verdicts[each]} ({verdicts[each] / max(judged, 1):.0%})" for each in VERDICTS]
+    lines = ["| group | repositories | | findings | true | harmless | false |", "|---|---:|---|" + "---:|" * 4]
+    for group, count in Counter(groups(folder).values()).items():
+        for when, as_judged in (("when judged", True), ("now", False)):
+            verdicts = precision(group, as_judged=as_judged, folder=folder)
+            judged = sum(verdicts[each] for each in VERDICTS)
+            shares = [f"{verdicts[each]} ({verdicts[each] / max(judged, 1):.0%})" for each in VERDICTS]
+            lines.append(f"| {group} | {count} | {when} | {judged} | {' | '.join(shares)} |")
+    lines += ["", "| group | known sites | named | of these with medium or high confidence |", "|---|---:|---:|---:|"]
+    for group in dict.fromkeys(groups(folder).values()):
         sure, named, known = recall(group, folder)
-        sites = f"{named} ({named / known:.0%}), {sure} of them as medium or high" if known else "–"
-        lines.append(f"| {group} | {count} | {judged} | {' | '.join(shares)} | {known} | {sites} |")
+        lines.append(
+            f"| {group} | {known} | {named} ({named / max(known, 1):.0%}) | {sure} ({sure / max(known, 1):.0%}) |"
+        )
     return "\n".join(lines)
 
 
 def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
     """Run the doctor on every repository, rewrite findings.csv and the column `found` of sites.csv, and return the
     findings without a verdict. Raises FileNotFoundError for a repository that is not checked out."""
-    verdicts = {tuple(each[name] for name in PLACE): each for each in rows("findings", folder)}
-    sites, findings = rows("sites", folder), []
+    judged = {_place(each): each for each in rows("findings", folder)}
+    sites, findings = rows("sites", folder), {place: each | {"confidence": ""} for place, each in judged.items()}
     for repository in groups(folder):
         top = next((each / repository.replace("/", "+") for each in checkouts if _has(each, repository)), None)
         if top is None:
             raise FileNotFoundError(f"{repository} is in none of {', '.join(map(str, checkouts))}")
         found = [_as_row(each, repository, top) for each in examine([top]).findings]
-        for each in (row for row in found if row["confidence"] != "low"):
-            judged = verdicts.get(tuple(each[name] for name in PLACE), {})
-            findings.append(each | {"verdict": judged.get("verdict", ""), "reason": judged.get("reason", "")})
+        for each in (row for row in found if row["confidence"] in SURE):
+            known = judged.get(_place(each), {"verdict": "", "reason": ""})
+            findings[_place(each)] = each | {name: known[name] for name in ("verdict", "reason")}
         for site in (each for each in sites if each["repository"] == repository):
             site["found"] = next((each["confidence"] for each in found if _is_at(each, site)), "")
-    write("findings", findings, folder)
+    write("findings", list(findings.values()), folder)
     write("sites", sites, folder)
-    return [each for each in findings if not each["verdict"]]
+    return [each for each in findings.values() if not each["verdict"]]
+
+
+def _place(finding: dict[str, str]) -> tuple[str, ...]:
+    return tuple(finding[name] for name in PLACE)
 
 
 def _has(folder: Path, repository: str) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from rlrepro import carry, reproduce
 from rlrepro.exercises import core
-from rlrepro.fixes import own_process
+from rlrepro.fixes.train_many import isolated_worker
 from rlrepro.lab import ReleaseUnavailable, limits, overlays
 from rlrepro.lab.pip import pip
 from rlrepro.site import build, scripts
@@ -174,15 +174,15 @@ def test_processes_that_cannot_be_ended_are_left_with_a_warning(monkeypatch):
         def shutdown(self, kill_workers):
             time.sleep(5)
 
-    monkeypatch.setattr(own_process, "CLOSE_SECONDS", 0.2)
-    processes = own_process.OwnProcesses(threads=1)
+    monkeypatch.setattr(isolated_worker, "CLOSE_SECONDS", 0.2)
+    processes = isolated_worker.OwnProcesses(threads=1)
     processes._all.append(Stuck())
     with pytest.warns(UserWarning, match=r"still there after 0\.2 s"):
         processes.close()
 
 
 def test_processes_that_can_be_ended_are_ended_without_one():
-    processes = own_process.OwnProcesses(threads=1)
+    processes = isolated_worker.OwnProcesses(threads=1)
     assert processes._pool().submit(os.getpid).result(timeout=60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

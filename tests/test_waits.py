@@ -17,10 +17,10 @@ ALLOWED = {
     ("lab/child.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
     ("lab/release_process.py", "recv_bytes"): "the answer is there; a timer kills a process that sends half of one",
     ("01_two_batch_sizes.ipynb", "result"): "calls of releases, which have limits",
-    ("fixes/own_process.py", "result"): "a user's training run; loky says when its process has died",
-    ("fixes/ray_tasks.py", "ray.get"): "a user's training run; Ray says when its process has died",
-    ("fixes/train_many.py", "Parallel"): "users' training runs",
-    ("fixes/result_folder.py", "acquire"): "its lock has timeout=0",
+    ("fixes/train_many/isolated_worker.py", "result"): "a user's training run; loky says when its process has died",
+    ("fixes/train_many/ray_tasks.py", "ray.get"): "a user's training run; Ray says when its process has died",
+    ("fixes/train_many/runner.py", "Parallel"): "users' training runs",
+    ("fixes/train_many/result_folder.py", "acquire"): "its lock has timeout=0",
 }
 LEFT_OUT = ("doctor/", "own_project/troubled/")  # it waits for a command of the user; texts that are only examined
 

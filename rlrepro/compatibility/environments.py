@@ -113,5 +113,5 @@ def _versions(python: Path) -> dict[str, str]:
         "print(json.dumps({each.name.lower(): each.version for each in metadata.distributions()}"
         "| {'python': platform.python_version()}))"
     )
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
     return json.loads(done.stdout)

@@ -18,6 +18,7 @@ SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 TRANSPOSED = object()
 ARRAYS = {"array", "asarray", "stack", "concatenate", "vstack", "hstack", "zeros", "ones", "transpose", "expand_dims"}
+ENVIRONMENTS = {"gym", "gymnasium", "unityagents", "dm_control", "pettingzoo", "mlagents_envs"}
 SAMPLES = {"sample", "choices", "sample_batch", "sample_experience", "sample_memory", "sample_buffer", "get_batch"}
 LISTS = ("list", "deque", "collections.deque")
 
@@ -42,9 +43,13 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
 def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
     """Whether such a conversion costs much of a run: replay minibatches are converted in every step; a rollout of
     vectors once, after environment steps that took far longer; images are always large."""
+    near = project.imported_by(module)
+    if any(CONVOLUTION.search(each.text) for each in near):
+        return True
+    arrays = any(each.packages() & ENVIRONMENTS for each in near)  # states of a game of one's own are often lists
     calls = [each.func for each in ast.walk(module.function(call)) if isinstance(each, ast.Call)]
     sampled = any(last_name(each) in SAMPLES and "space" not in ast.unparse(each) for each in calls)
-    return sampled or any(CONVOLUTION.search(each.text) for each in project.imported_by(module))
+    return sampled and arrays
 
 
 def _held(module: Module, project: Project, node, calls: int) -> str | None:

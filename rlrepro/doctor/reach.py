@@ -3,10 +3,14 @@
 import ast
 from collections.abc import Iterator
 
-from rlrepro.doctor.module import FUNCTIONS, Module
+from rlrepro.doctor.module import FUNCTIONS, Module, words_of
 from rlrepro.doctor.project import Definition, Project
 
 MOST_FUNCTIONS = 400  # that are followed from one call
+COMMON = {"update", "step", "reset", "train", "run", "close", "get", "add", "pop", "append", "copy", "start", "join"}
+# Words of a name that stand for something that learns.
+LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
+LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
 
 
 class Reached:
@@ -50,7 +54,7 @@ class Reached:
             self._add_class(target)
         elif target is not None and isinstance(target.node, FUNCTIONS):
             self._add(target)
-        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods:
+        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods and _is_telling(call.func):
             self._methods.add(call.func.attr)
             for cls, its_module in tuple(self.classes.items()):
                 self._method(Definition(its_module, cls), call.func.attr)
@@ -70,3 +74,9 @@ class Reached:
         for node in cls.node.body:
             if isinstance(node, FUNCTIONS) and node.name == name:
                 self._add(Definition(cls.module, node))
+
+
+def _is_telling(method: ast.Attribute) -> bool:
+    """Whether a method's name says what may be called: `update` may be a dictionary's, unless an agent's is meant."""
+    owner = ast.unparse(method.value)
+    return method.attr not in COMMON or owner == "self" or bool(words_of(owner) & LEARNER)

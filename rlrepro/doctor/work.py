@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rlrepro.doctor.module import Module, last_name, words_of
 from rlrepro.doctor.project import Definition, Project
-from rlrepro.doctor.reach import Reached
+from rlrepro.doctor.reach import LEARNER, Reached
 
 TORCH = {
     "lightning",
@@ -28,8 +28,6 @@ LEARNERS = {
 TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
 WORK = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
-LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
-LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
 ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
 INFERS = {

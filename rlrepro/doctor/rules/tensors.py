@@ -1,12 +1,14 @@
 """Slow ways to get data into tensors, and checks that cost more than what they check."""
 
 import ast
+import re
 
 from rlrepro.doctor.arrays import is_frequent, list_of_arrays
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
+UPDATES = re.compile(r"update|learn|train|improve|optimi[sz]e")  # what is called again and again
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 
 
@@ -56,7 +58,9 @@ def anomaly_detection(module, project):
             module.name(call.func).endswith(".detect_anomaly") and not call.args
         )
         if switched_on and not _conditional(module, call):
-            yield call, "every operation of every step is traced while this is on", "high"
+            function = ast.unparse(module.function(call)) if module.function(call) is not module.tree else ""
+            confidence = "low" if "no_grad" in function else "high"  # without gradients nothing is traced
+            yield call, "every operation of every step is traced while this is on", confidence
 
 
 def _conditional(module, call) -> bool:
@@ -99,4 +103,5 @@ def loader_over_tensors(module, project):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(each) for each in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
-            yield call, "each minibatch is taken sample by sample and stacked again", "medium"
+            often = UPDATES.search(getattr(module.function(call), "name", ""))
+            yield call, "each minibatch is taken sample by sample and stacked again", "medium" if often else "low"

@@ -72,7 +72,7 @@ def forgotten_size(module, project):
     for call in module.calls("tianshou", *POLICIES):
         if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:
             message = f"max_batchsize is at its default of {DEFAULT}, and batch_size is {largest:,}"
-            yield call, message, "medium"
+            yield call, message, "low"
 
 
 @rule(
