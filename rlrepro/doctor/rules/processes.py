@@ -14,7 +14,7 @@ VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
 
 def _one_thread(module, call):
-    """Where the training runs are in the file itself. Processes inherit the variable, and torch reads it when it is
+    """Only where the file itself contains the training. Processes inherit the variable, and torch reads it when it is
     imported."""
     if not any(trains(module, each) for each in module.all_calls):
         return []
@@ -27,15 +27,15 @@ def _one_thread(module, call):
     "PT001",
     "several training processes, each with one thread per core",
     words=("multiprocessing", "concurrent", "subprocess"),
-    fix="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each worker, or "
-    "rlrepro.fixes.train_many",
+    fix="Set OMP_NUM_THREADS=1 before torch is imported, call torch.set_num_threads(1) first in each worker, or use "
+    "rlrepro.fixes.train_many.",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
     autofix=_one_thread,
 )
 def no_limit(module, project):
-    """Each process computes with as many threads as there are cores, and threads that wait for each other keep a core
-    busy while they do."""
+    """Each process uses as many threads as there are cores, and threads that wait for each other keep a core busy
+    while they do."""
     seen = set()
     for start in starts_of(module, project):
         if not start.several or start.target is None or start.call in seen:
@@ -53,19 +53,19 @@ def no_limit(module, project):
 
 @rule(
     "PT002",
-    "fork after torch has computed",
+    "processes are forked after torch has run computations",
     words=("multiprocessing", "concurrent"),
-    fix='multiprocessing.get_context("spawn"), or start the processes before torch computes anything',
+    fix='Use multiprocessing.get_context("spawn"), or start the processes before torch computes anything.',
     chapter="04_parallel_training",
 )
 def fork_after_work(module, project):
-    """The child of a process that has computed with several threads believes that it has them too, but threads are not
-    copied: it may wait for them for ever."""
+    """The forked child of a process that has computed with several threads assumes that it has those threads too, but
+    fork does not copy them: the child may wait for them forever."""
     if "torch" not in module.packages():
         return
     for start in starts_of(module, project):
         if start.method == "fork" and start.package != "torch" and (work := _work_before(module, start.call)):
-            yield start.call, f"forks a process that has trained with torch (line {work.lineno})", "medium"
+            yield start.call, f"forks a process that has already trained with torch (line {work.lineno})", "medium"
 
 
 @rule(
@@ -76,22 +76,23 @@ def fork_after_work(module, project):
     chapter="04_parallel_training",
 )
 def too_late(module, project):
-    """What was computed before ran with one thread per core; set_num_interop_threads even raises after it."""
+    """Anything computed earlier ran with one thread per core, and set_num_interop_threads even raises an error by
+    then."""
     for call in module.calls("torch", "set_num_threads", "set_num_interop_threads"):
         if work := _work_before(module, call):
-            yield call, f"torch has computed before, in line {work.lineno}", "medium"
+            yield call, f"torch already computes in line {work.lineno}", "medium"
 
 
 @rule(
     "PT004",
     "environment workers that compute with torch's default threads",
     words=VECTORS,
-    fix="torch.set_num_threads(1) first in the function that makes the environment, or OMP_NUM_THREADS=1",
+    fix="Call torch.set_num_threads(1) first in the function that makes the environment, or set OMP_NUM_THREADS=1.",
     chapter="04_parallel_training",
 )
 def workers(module, project):
-    """Workers of SubprocVecEnv and AsyncVectorEnv are processes. Where an environment computes with torch, each has one
-    thread per core."""
+    """SubprocVecEnv and AsyncVectorEnv run their workers as processes. If the environment computes with torch, each
+    worker does so with one thread per core."""
     environments = [node for node in module.nodes[ast.ClassDef] if _computes(module, node)]
     if not environments or is_limited(module, project):
         return
@@ -102,7 +103,7 @@ def workers(module, project):
 
 
 def _work_before(module, call):
-    """The first call that certainly runs before this one in the same function and trains; None where there is none."""
+    """The first training call that certainly runs before this one, in the same function; None if there is none."""
     scope = module.scope(call)
     later = {id(each) for each in (call, *module.ancestors(call))}
     for each in sorted(module.all_calls, key=lambda node: node.lineno):
@@ -119,7 +120,7 @@ def _work_before(module, call):
 
 
 def _branch(module, outer, node) -> str:
-    """In which part of a statement a node is: its body, its else."""
+    """Which part of a statement a node is in: its body or its else."""
     inner = next(each for each in (node, *module.ancestors(node)) if module.parents.get(each) is outer)
     fields = ((name, value if isinstance(value, list) else [value]) for name, value in ast.iter_fields(outer))
     return next((name for name, values in fields if inner in values), "")

@@ -40,15 +40,16 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
 
 @rule(
     "RO001",
-    "a whole rollout passes through a network at once, in a function that learns in minibatches",
+    "a whole rollout goes through a network in one pass, in a function that learns in minibatches",
     words=("backward", "optim", "evaluate_actions"),
-    fix="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() where nothing is learned",
+    fix="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() if you need no gradients",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
 )
 def whole_at_once(module, project):
-    """The gradient steps were cut into minibatches because the whole does not fit with gradients. This pass takes
-    memory in proportion to the rollout, whatever the minibatch size; without `no_grad` it keeps a graph as well."""
+    """The gradient steps use minibatches because the whole rollout does not fit with gradients. The memory of this
+    pass is proportional to the rollout, whatever the minibatch size; without `no_grad` it also keeps the autograd
+    graph."""
     confidence = _confidence(module, project)
     seen = set()  # one finding for what a block passes whole
     for learning in learning_loops(module, project):
@@ -72,14 +73,14 @@ def whole_at_once(module, project):
 
 @rule(
     "RO002",
-    "every gradient step takes the whole rollout",
+    "every gradient step uses the whole rollout",
     words=("backward", "optim", "evaluate_actions"),
-    fix="for index in torch.randperm(len(x)).split(minibatch): x[index] ..., which also takes more gradient steps",
+    fix="for index in torch.randperm(len(x)).split(minibatch): x[index] ... (this also means more gradient steps)",
     chapter="02_logp_old_oom",
 )
 def no_minibatches(module, project):
-    """All timesteps of the rollout pass through the network with gradients, several times, and nothing cuts them: the
-    memory of a step grows with the rollout, and there is no size to turn down."""
+    """All timesteps of the rollout pass through the network with gradients, several times, and are never split into
+    minibatches: the memory of a gradient step grows with the rollout, and there is no batch size to lower."""
     for loop in module.nodes[ast.For]:
         if not EPOCHS.search(ast.unparse(loop.iter)):
             continue
@@ -96,8 +97,8 @@ def no_minibatches(module, project):
 
 
 def _confidence(module, project) -> str:
-    """Small networks take little memory, however long the rollout: there has to be a convolution or attention in what
-    the module imports."""
+    """Small networks take little memory however long the rollout is, so medium confidence requires a convolution or
+    attention in what the module imports."""
     return "medium" if any(LARGE.search(each.text) for each in project.imported_by(module)) else "low"
 
 
@@ -108,7 +109,7 @@ def _network_calls(module, function, words=frozenset(NETWORK)):
 
 
 def _is_network(module, func, words) -> bool:
-    """Whether a name is one that networks, and their methods, have; a guess, but no other evidence is needed often."""
+    """Whether a name is one that networks, and their methods, have; a guess, but other evidence is rarely needed."""
     name = last_name(func)
     if not name or name[:1].isupper() or (module.name(func) or "").split(".")[0] in KNOWN:
         return False
@@ -124,7 +125,7 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def _is_same(module, function, whole: str, call, loop) -> bool:
-    """Whether a name stands for the same at the call as at the loop, and no environment is stepped around the call."""
+    """Whether a name has the same value at the call and at the loop, and no environment is stepped around the call."""
     around = [each for each in module.loops(call) if each not in module.loops(loop)]
     steps = (node for each in around for node in ast.walk(each) if isinstance(node, ast.Call))
     if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
@@ -148,7 +149,7 @@ def _all_timesteps(call: ast.Call) -> str | None:
 
 
 def _stacked(module, function, loop, call) -> str | None:
-    """The argument that was made before the loop, from the lists of a rollout; None where it is a sample of them."""
+    """The argument that was built before the loop from the lists of a rollout; None if it is a sample from them."""
     if ".sample(" in ast.unparse(function):
         return None
     outside = {}
@@ -165,7 +166,7 @@ def _stacked(module, function, loop, call) -> str | None:
 
 
 def _is_rollout(value) -> bool:
-    """What a method called rollout or collect returned, or a tensor made of a rollout's lists."""
+    """Whether a method called rollout or collect returned it, or it is a tensor built from a rollout's lists."""
     calls = {last_name(each.func) for each in ast.walk(value) if isinstance(each, ast.Call)}
     text = ast.unparse(value)
     taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # of what samples, get takes everything

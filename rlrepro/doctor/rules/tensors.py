@@ -13,7 +13,7 @@ CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", 
 
 
 def _as_array(module, call):
-    """np.array around the list; torch reads an array's memory at once."""
+    """Wrap the list in np.array: torch reads an array's memory in one go."""
     short = next((name for name, full in module.imports.items() if full == "numpy"), None)
     new = [] if short else imported(module, "import numpy as np", beside="torch")
     if new is None or not call.args:
@@ -25,17 +25,17 @@ def _as_array(module, call):
     "TO001",
     "a tensor is made from a list of arrays",
     words=("tensor(", "Tensor("),
-    fix="torch.as_tensor(np.array(LIST), ...), or np.stack; torch.stack where they are tensors",
+    fix="torch.as_tensor(np.array(LIST), ...), or np.stack; for a list of tensors, torch.stack",
     chapter="07_your_own_code",
     autofix=_as_array,
 )
 def tensor_from_list(module, project):
-    """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once,
-    and torch takes the result as it is. PyTorch itself warns of it, once per process."""
+    """torch converts a list of arrays element by element, through Python objects. np.array copies each array in one
+    go, and torch takes the result as it is. PyTorch itself warns about this, once per process."""
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
             confidence = "medium" if is_frequent(module, project, call) else "low"
-            yield call, f"converts a list of arrays ({elements}) number by number", confidence
+            yield call, f"converts a list of arrays ({elements}) element by element", confidence
 
 
 def _switched_off(module, call):
@@ -46,12 +46,12 @@ def _switched_off(module, call):
     "TO002",
     "anomaly detection is left on",
     words=("anomaly",),
-    fix="Remove it, or switch it on by a debug flag.",
+    fix="Remove it, or enable it with a debug flag.",
     chapter="07_your_own_code",
     autofix=_switched_off,
 )
 def anomaly_detection(module, project):
-    """`set_detect_anomaly(True)` records a traceback for each operation and looks for NaN in each gradient, in every
+    """`set_detect_anomaly(True)` records a traceback for each operation and checks each gradient for NaN, in every
     step of the whole run."""
     for call in module.calls("torch", "set_detect_anomaly", "detect_anomaly"):
         switched_on = module.value(module.argument(call, "mode", 0)) is True or (
@@ -64,7 +64,7 @@ def anomaly_detection(module, project):
 
 
 def _conditional(module, call) -> bool:
-    """Whether a condition decides on it, other than that the file is run as a script."""
+    """Whether the call depends on a condition other than the file being run as a script."""
     return any(isinstance(each, ast.If) and "__name__" not in ast.unparse(each.test) for each in module.ancestors(call))
 
 
@@ -77,31 +77,31 @@ def _called(module, assignment):
     "TO003",
     "argument validation that was meant to be off is on",
     words=("set_default_validate_args",),
-    fix="Normal.set_default_validate_args(False): call it; to assign replaces the function and switches nothing off.",
+    fix="Call it: Normal.set_default_validate_args(False). Assigning replaces the function and switches nothing off.",
     chapter="07_your_own_code",
     autofix=_called,
 )
 def validation_assigned(module, project):
-    """torch.distributions checks its arguments each time a distribution is made and asked for a log-probability.
-    `set_default_validate_args` is a function: `Normal.set_default_validate_args = False` assigns over it."""
+    """torch.distributions checks its arguments each time a distribution is created or asked for a log-probability.
+    `set_default_validate_args` is a function: `Normal.set_default_validate_args = False` overwrites it."""
     for node in module.nodes[ast.Assign]:
         if any(isinstance(each, ast.Attribute) and each.attr == "set_default_validate_args" for each in node.targets):
-            yield node, "assigns over the function that would have switched validation off", "low"
+            yield node, "overwrites the function that would have switched validation off", "low"
 
 
 @rule(
     "TO004",
-    "a DataLoader cuts tensors that are in memory into minibatches",
+    "a DataLoader makes minibatches from tensors that are already in memory",
     words=("TensorDataset",),
     fix="for index in torch.randperm(len(x)).split(batch_size): x[index] ...",
     chapter="07_your_own_code",
 )
 def loader_over_tensors(module, project):
-    """A DataLoader takes a TensorDataset sample by sample and stacks the samples again. Indexing the tensors by a
-    permutation cuts the same minibatches in one operation each."""
+    """A DataLoader fetches a TensorDataset sample by sample and stacks the samples again. Indexing the tensors with a
+    permutation gives the same minibatches in one operation each."""
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(each) for each in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
             often = UPDATES.search(getattr(module.function(call), "name", ""))
-            yield call, "each minibatch is taken sample by sample and stacked again", "medium" if often else "low"
+            yield call, "each minibatch is fetched sample by sample and stacked again", "medium" if often else "low"

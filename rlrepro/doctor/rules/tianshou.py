@@ -17,14 +17,14 @@ def _chunked(module, call):
 
 
 def _same_size(module, call):
-    """Where there is one trainer, so that it is known whose size this is."""
+    """Only where there is exactly one trainer, so that it is clear whose batch size applies."""
     if len(list(module.calls("tianshou", *TRAINERS))) != 1:
         return []
     return with_argument(module, call, "max_batchsize", str(_largest_batch(module)))
 
 
 def _without_gradients(module, _):
-    """Each collector that is given a name, in a line of its own."""
+    """For each collector that is assigned to a variable in a statement of its own."""
     new = [] if is_imported(module, "torch") else imported(module, "import torch", beside="tianshou")
     named = [
         after(module, module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)")
@@ -38,14 +38,14 @@ def _without_gradients(module, _):
     "TS001",
     "PPO computes logp_old on the whole rollout at once",
     words=("tianshou",),
-    fix="Install tianshou 1.1.0 or later. If you can't: rlrepro.fixes.ChunkedPPOPolicy in the place of PPOPolicy.",
+    fix="Install tianshou 1.1.0 or later. If you can't, use rlrepro.fixes.ChunkedPPOPolicy instead of PPOPolicy.",
     chapter="02_logp_old_oom",
     claims=("LO1",),
     autofix=_chunked,
 )
 def whole_rollout(module, project):
     """From 0.4.11 to 1.0.0, PPO's `process_fn` hands the whole rollout to the actor in one forward pass, whatever
-    `max_batchsize` is, and so needs memory in proportion to the rollout."""
+    `max_batchsize` is, so that its memory grows in proportion to the rollout."""
     versions = project.versions
     if not versions.any_in(module, "tianshou", BROKEN):
         return
@@ -54,38 +54,38 @@ def whole_rollout(module, project):
         if why:
             yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once, and {why}", "high"
         else:
-            yield call, "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: which do you have?", "low"
+            yield call, "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: check your release", "low"
 
 
 @rule(
     "TS002",
-    "max_batchsize is left at its default beside a larger batch_size",
+    "max_batchsize is left at its default although batch_size is larger",
     words=("tianshou",),
-    fix="Give the algorithm a max_batchsize; where batch_size rows fit with gradients, as many fit without.",
+    fix="Set max_batchsize on the algorithm; if batch_size samples fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
     autofix=_same_size,
 )
 def forgotten_size(module, project):
-    """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. Who raises the first because the
-    card has room usually wants the second raised as well: passes of 256 rows then take needlessly long."""
+    """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. If you raise the first because
+    the card has room, you usually want to raise the second as well: passes of 256 samples are then needlessly slow."""
     largest = _largest_batch(module)
     for call in module.calls("tianshou", *POLICIES):
         if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:
-            message = f"max_batchsize is at its default of {DEFAULT}, and batch_size is {largest:,}"
+            message = f"max_batchsize is at its default of {DEFAULT}, but batch_size is {largest:,}"
             yield call, message, "low"
 
 
 @rule(
     "TS003",
-    "a size that is no size",
+    "an invalid batch size",
     words=("tianshou",),
-    fix="Give a number above 0. All rows at once, if you mean it, is the length of the rollout.",
+    fix="Give a number above 0. If you do want everything at once, give the length of the rollout.",
     chapter="01_two_batch_sizes",
     claims=("TB5",),
 )
 def no_size(module, project):
-    """`max_batchsize=None` and `0` fail in the first update; `batch_size=None` and `0` silently mean all rows at once,
-    which is what somebody who turns sizes down may arrive at."""
+    """`max_batchsize=None` and `0` fail in the first update; `batch_size=None` and `0` silently mean the whole
+    rollout at once, and somebody who keeps lowering sizes may end up there."""
     for call in module.calls("tianshou", *POLICIES):
         size = _size(module, call, "max_batchsize")
         if size is None or (size is not UNKNOWN and size == 0):
@@ -100,12 +100,12 @@ def no_size(module, project):
     "TS004",
     "collecting keeps gradients",
     words=("tianshou",),
-    fix="Before training: collector.collect = torch.no_grad()(collector.collect)",
+    fix="Before training, add: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
     autofix=_without_gradients,
 )
 def collecting(module, project):
-    """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so that every activation of a step is kept for a
+    """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so every activation of a step is kept for a
     backward pass that never comes."""
     why = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
     if not why or "no_grad" in module.text:
