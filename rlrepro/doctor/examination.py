@@ -115,8 +115,8 @@ def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, lis
             confidence = "low" if source.module.is_test else confidence
             cell, line = source.place(node.lineno)
             finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
-            sure = rule.autofix is not None and confidence != "low" and not source.skipped
-            edits[finding] = rule.autofix(source.module, node) if sure else []
+            sure = (confidence != "low" or rule.fix_when_low) and not source.skipped
+            edits[finding] = rule.autofix(source.module, node) if sure and rule.autofix else []
     return edits
 
 

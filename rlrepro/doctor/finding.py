@@ -45,6 +45,7 @@ class Rule:
     check: Callable
     live: bool = False  # seen in a run, not in a text
     autofix: Callable | None = None
+    fix_when_low: bool = False  # whether `autofix` is as right where the confidence is low
 
     @property
     def why(self) -> str:
@@ -64,13 +65,14 @@ def rule(
     claims: tuple[str, ...] = (),
     live: bool = False,
     autofix: Callable | None = None,
+    fix_when_low: bool = False,
 ):
     """Register a function `(module, project)` that yields (node, message, confidence) for each place; a live one is
     called with what was seen of a run, and yields findings. `autofix(module, node)` returns the edits that fix a place,
     where that is safe to write without understanding the program."""
 
     def register(check):
-        _rules[code] = Rule(code, title, fix, chapter, claims, words, check, live, autofix)
+        _rules[code] = Rule(code, title, fix, chapter, claims, words, check, live, autofix, fix_when_low)
         return check
 
     return register

@@ -1,5 +1,6 @@
 """What the problems cost that no other chapter measures: each rule's slow way against its fix, taking turns."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -28,7 +29,9 @@ class Cost:
 def measure_costs() -> Iterator[Cost]:
     """One after the other: let nothing else run."""
     for rule, (what, pair) in PAIRS.items():
-        measured: Comparison = compare(*pair())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's own, of the slow ways
+            measured: Comparison = compare(*pair())
         yield Cost(rule, what, measured.ratio, measured.low, measured.high)
     ratio = _peak_of_a_step(ROLLOUT) / _peak_of_a_step(MINIBATCH)
     yield Cost("RO002", f"memory of a gradient step on {ROLLOUT:,} timesteps against {MINIBATCH}", ratio, ratio, ratio)

@@ -28,6 +28,7 @@ def _as_array(module, call):
     fix="torch.as_tensor(np.array(LIST), ...), or np.stack; for a list of tensors, torch.stack",
     chapter="07_your_own_code",
     autofix=_as_array,
+    fix_when_low=True,
 )
 def tensor_from_list(module, project):
     """torch converts a list of arrays element by element, through Python objects. np.array copies each array in one
@@ -80,6 +81,7 @@ def _called(module, assignment):
     fix="Call it: Normal.set_default_validate_args(False). Assigning replaces the function and switches nothing off.",
     chapter="07_your_own_code",
     autofix=_called,
+    fix_when_low=True,
 )
 def validation_assigned(module, project):
     """torch.distributions checks its arguments each time a distribution is created or asked for a log-probability.

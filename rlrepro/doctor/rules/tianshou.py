@@ -64,6 +64,7 @@ def whole_rollout(module, project):
     fix="Set max_batchsize on the algorithm; if batch_size samples fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
     autofix=_same_size,
+    fix_when_low=True,
 )
 def forgotten_size(module, project):
     """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. If you raise the first because
