@@ -1,5 +1,6 @@
 """What tests share: a GPU mark that says why a test is left out, and the committed reference records."""
 
+import signal
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from rlrepro.lab.limits import limit
 
 ROOT = Path(__file__).parents[1]
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and inherited by what tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _sees_gpu() -> bool:

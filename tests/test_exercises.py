@@ -203,8 +203,9 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         ("import os", "finds nothing"),
         ("def f(:", "can't be parsed"),
         (
-            "import torch, multiprocessing\na = torch.zeros(3)\nwith multiprocessing.Pool(8) as p: p.map(f, range(8))",
-            "PT001, PT002",
+            "import torch, multiprocessing\ndef f(k): loss(k).backward()\ntorch.autograd.set_detect_anomaly(True)\n"
+            "with multiprocessing.Pool(8) as p: p.map(f, range(8))",
+            "PT001, TO002",
         ),
     ],
     "7.3": [
