@@ -52,7 +52,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 
 picture: $(READY)  ## draw the README's picture anew from the reference records
 	@mkdir -p images
-	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.lab import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg', 'svg')"
+	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.evidence import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg', 'svg')"
 
 # CUDA libraries are left to torch's own metadata, so that the lock serves CPU and CUDA builds alike.
 lock:  ## write requirements.lock anew from pyproject.toml

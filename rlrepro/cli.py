@@ -10,7 +10,7 @@ import click
 from rlrepro import __version__
 from rlrepro.extras import PYTHONS, Commands
 
-PROFILES = ("smoke", "full")
+PROFILES = ("tiny", "smoke", "full")
 LATEST = Path("runs/latest")
 
 
@@ -36,7 +36,7 @@ def main():
 @click.option("--notebooks", type=click.Path(path_type=Path), help="Another folder of notebooks.")
 def reproduce(only, profile, device, out, parameters, notebooks):
     """Run the notebooks ONLY (numbers or names; all by default) and print the verdicts."""
-    from rlrepro import reproduce as runner
+    from rlrepro.course import runner as runner
     from rlrepro.lab import NoGPUError, resolve_device
 
     given = {"profile": profile, **{name: _literal(value) for name, value in parameters}}
@@ -77,10 +77,10 @@ def verdicts(folder, as_json):
 def book(run, out):
     """Build the site of a run: OUT/_build/html. Notebooks that the run lacks, or that changed since, are run
     first, with its profile and device."""
-    from rlrepro import reproduce as runner
-    from rlrepro.site.build import BookFailed, build
-    from rlrepro.site.scripts import ScriptUnavailable
-    from rlrepro.site.stage import NothingToShow
+    from rlrepro.course import runner as runner
+    from rlrepro.course.site.assemble import NothingToShow
+    from rlrepro.course.site.build import BookFailed, build
+    from rlrepro.course.site.scripts import ScriptUnavailable
 
     try:
         old = runner.outdated(run)
@@ -121,7 +121,7 @@ def fetch(releases, python):
 )
 def carry(folder, python, there):
     """Fill FOLDER with what a machine without a network needs, besides torch and a checkout, to run the notebooks."""
-    from rlrepro import carry as packing
+    from rlrepro.course import offline_bundle as packing
     from rlrepro.lab import ReleaseUnavailable, format_value
 
     try:
@@ -145,10 +145,11 @@ def carry(folder, python, there):
 def matrix(only, wheel, records, write):
     """Try the fixes with releases of their libraries, in environments of their own: all that are planned, or ONLY those
     whose release begins so ("tianshou", "torchrl==0.6"). Needs uv, and gigabytes of downloads."""
-    from rlrepro.compatibility import run as trying
-    from rlrepro.compatibility import table
-    from rlrepro.compatibility.environments import UvMissing
-    from rlrepro.lab import read_records, this_machine
+    from rlrepro.evidence import read_records
+    from rlrepro.evidence.compatibility import run as trying
+    from rlrepro.evidence.compatibility import table
+    from rlrepro.evidence.compatibility.environments import UvMissing
+    from rlrepro.lab import this_machine
 
     if not wheel and not write:
         raise click.UsageError("give the wheel to be tried (`make dist` builds one), or --write")
@@ -232,10 +233,10 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
     runs the command and watches it; it exits as the command does where that failed. With --try, it runs the command
     up to three times and says how much faster it gets ahead with a fix in its environment.
     """
-    from rlrepro.doctor.examination import UnknownCode, configuration, examine
     from rlrepro.doctor.finding import all_rules
     from rlrepro.doctor.report import FORMATS
     from rlrepro.doctor.report import explain as page
+    from rlrepro.doctor.scan import UnknownCode, configuration, examine
 
     if explain == "all":
         click.echo("\n".join(f"{code} {rule.title}" for code, rule in all_rules().items()))
@@ -281,7 +282,7 @@ def doctor(paths, select, ignore, exclude, form, explain, fix, yes, run_it, seco
 
 def _fix(found, yes: bool) -> int:
     """Show the diff, and write it where that is wanted; 1 where it was not."""
-    from rlrepro.doctor.mending import Changed, mendings
+    from rlrepro.doctor.autofix import Changed, mendings
 
     changes = mendings(found)
     if changes:
@@ -318,8 +319,9 @@ def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = Non
     """The verdicts of the claims of these chapters; of all where none are named."""
     from rich.console import Console
 
-    from rlrepro.lab import read_records
-    from rlrepro.verdicts import all_claims, verdict_rows, verdict_table
+    from rlrepro.cases import all_claims
+    from rlrepro.evidence import read_records
+    from rlrepro.evidence.verdicts import verdict_rows, verdict_table
 
     claims = [claim for claim in all_claims() if chapters is None or claim.chapter in chapters]
     if not claims:

@@ -6,7 +6,7 @@ import click
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rlrepro.project import requirements
+from rlrepro.metadata import requirements
 
 OF_COMMAND = {  # the extra of each command that needs one
     "book": "course",

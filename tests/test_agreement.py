@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 from matplotlib.colors import to_hex
 
-from rlrepro.agreement import (
+from rlrepro.cases import all_claims
+from rlrepro.evidence import Records, read_records
+from rlrepro.evidence.compare_runs import (
     SHOWN,
     disagreement_markdown,
     evidence_markdown,
@@ -16,8 +18,6 @@ from rlrepro.agreement import (
     judged_markdown,
     plot_verdicts,
 )
-from rlrepro.lab import Records, read_records
-from rlrepro.verdicts import all_claims
 
 from .conftest import ROOT
 
@@ -57,7 +57,7 @@ def evidence(folders):
 
 @pytest.fixture(scope="module")
 def judged(evidence):
-    return judge_all(evidence)
+    return judge_all(evidence, all_claims())
 
 
 def test_the_run_comes_first_then_each_machine(evidence):
@@ -73,7 +73,7 @@ def test_a_folder_may_have_any_name(folders, tmp_path):
         write(tmp_path / "results" / name, records)
     evidence = gather(folders[0], tmp_path / "results")
     assert [each.label for each in evidence] == ["this run", "a|b", "results/this run"]
-    assert all(len(each.verdicts) == 3 for each in judge_all(evidence))
+    assert all(len(each.verdicts) == 3 for each in judge_all(evidence, all_claims()))
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 5 for line in evidence_markdown(evidence).splitlines())
 
 
@@ -102,10 +102,10 @@ def test_a_disagreement_is_told_with_what_may_be_why(judged, evidence):
 
 
 def test_machines_that_agree_and_one_alone(judged, evidence):
-    same = judge_all(evidence[:2])
+    same = judge_all(evidence[:2], all_claims())
     assert all(each.agreed for each in same) and "**" not in disagreement_markdown(same, evidence[:2])
     assert "nothing but chance" in how_they_differ(evidence[:2], ["this run", "a-reference"])
-    assert "one run only" in disagreement_markdown(judge_all(evidence[:1]), evidence[:1])
+    assert "one run only" in disagreement_markdown(judge_all(evidence[:1], all_claims()), evidence[:1])
 
 
 def test_the_table_has_a_line_a_claim_with_its_cell_and_what_others_say(judged):
@@ -119,7 +119,9 @@ def test_the_table_has_a_line_a_claim_with_its_cell_and_what_others_say(judged):
 def test_what_the_run_can_not_tell_is_told_by_a_machine_that_can(folders, evidence):
     few = Records(record for record in read_records(folders[0]) if not record.name.startswith("slice_sampler."))
     replaced = [type(evidence[0])("this run", few), evidence[1]]
-    (line,) = [line for line in judged_markdown(judge_all(replaced)).splitlines() if line.startswith("| [SS4]")]
+    (line,) = [
+        line for line in judged_markdown(judge_all(replaced, all_claims())).splitlines() if line.startswith("| [SS4]")
+    ]
     assert "(by a-reference)" in line and line.endswith("– |")
 
 

@@ -15,11 +15,11 @@ from urllib.parse import unquote, urldefrag, urljoin
 import nbformat
 import pytest
 
-from rlrepro.agreement import best, gather, judge_all
+from rlrepro.cases import all_claims
+from rlrepro.course.runner import find_notebooks
+from rlrepro.course.site.build import build
+from rlrepro.evidence.compare_runs import best, gather, judge_all
 from rlrepro.lab.limits import TookTooLong, limit, overrun
-from rlrepro.reproduce import find_notebooks
-from rlrepro.site.build import build
-from rlrepro.verdicts import all_claims
 
 from .conftest import ROOT
 
@@ -230,7 +230,7 @@ def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(vi
     text = visits["index.html"].text
     assert text.count("You see:") == text.count("Change:") == 5
     assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 10
-    judged = judge_all(gather(run, ROOT / "results"))
+    judged = judge_all(gather(run, ROOT / "results"), all_claims())
     outcomes = Counter(best(each)[1].outcome for each in judged)
     assert f"Of the {len(judged)} claims" in text and f"{outcomes['refuted']} were refuted" in text
     assert f"{outcomes['supported']} were supported" in text and f"{outcomes['partly']} are true under" in text

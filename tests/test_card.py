@@ -3,9 +3,9 @@ import pytest
 import torch
 from torch import nn
 
-from rlrepro.cases.networks import NETWORKS
+from rlrepro.cases.common.networks import NETWORKS
 from rlrepro.lab import NoGPUError, VirtualCard, peak_memory
-from rlrepro.lab.card import as_out_of_memory
+from rlrepro.lab.virtual_card import as_out_of_memory
 
 MIB = 2**20
 

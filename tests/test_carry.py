@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rlrepro import carry
-from rlrepro.carry import LEFT_OUT, CannotCarry, closure, read_packages
 from rlrepro.cli import main
-from rlrepro.project import requirements
+from rlrepro.course import offline_bundle as carry
+from rlrepro.course.offline_bundle import LEFT_OUT, CannotCarry, closure, read_packages
+from rlrepro.metadata import requirements
 
 
 def test_all_that_is_needed_is_carried_as_it_is_installed_here():

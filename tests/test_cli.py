@@ -9,7 +9,8 @@ import pytest
 from filelock import FileLock
 
 import rlrepro
-from rlrepro.lab import read_records, this_machine
+from rlrepro.evidence import read_records
+from rlrepro.lab import this_machine
 
 PARAMETERS = """\
 profile = "smoke"  # how much
@@ -18,7 +19,7 @@ out = "."  # folder for the records
 rows = 3  # rows
 """
 RECORD = (
-    "from pathlib import Path\nfrom rlrepro.lab import RecordBook\n"
+    "from pathlib import Path\nfrom rlrepro.evidence import RecordBook\n"
     'book = RecordBook(Path(out) / "NAME.jsonl", case="case", profile=profile, device=device, seed=0)\n'
     'record = book.add("rows", rows, "rows")'
 )

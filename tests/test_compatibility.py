@@ -5,11 +5,11 @@ import shutil
 import pytest
 from jinja2 import Environment, StrictUndefined
 
-from rlrepro.compatibility import table
-from rlrepro.compatibility.environments import PLAN, environments, outcomes
-from rlrepro.compatibility.environments import Environment as Tried
-from rlrepro.lab import RecordBook, read_records
-from rlrepro.site import front
+from rlrepro.course.site import template_context as front
+from rlrepro.evidence import RecordBook, read_records
+from rlrepro.evidence.compatibility import table
+from rlrepro.evidence.compatibility.environments import PLAN, environments, outcomes
+from rlrepro.evidence.compatibility.environments import Environment as Tried
 
 from .conftest import ROOT
 from .test_install import dist, wheel  # noqa: F401, the wheel of this checkout

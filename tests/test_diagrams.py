@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlrepro.diagrams import _schedule, actions_block, cores_over_time, ppo_update, ring_buffer
+from rlrepro.course.diagrams import _schedule, actions_block, cores_over_time, ppo_update, ring_buffer
 
 
 @pytest.mark.parametrize("draw", [ppo_update, cores_over_time, actions_block, lambda: ring_buffer(10)])

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlrepro.doctor import examine, finding
-from rlrepro.doctor.examination import UnknownCode, configuration
 from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.report import FORMATS, MEASURED, explain
+from rlrepro.doctor.scan import UnknownCode, configuration
 from rlrepro.doctor.versions import Versions
 
 from .conftest import ROOT
@@ -409,9 +409,9 @@ def test_every_rule_is_explained_with_what_was_measured():
 
 
 def test_what_was_measured_is_what_the_reference_records_say():
-    from rlrepro.measured import measured  # which needs the course
+    from rlrepro.course.rule_costs import measured  # which needs the course
 
-    assert json.loads(MEASURED.read_text()) == measured(), "write it anew: python -m rlrepro.measured"
+    assert json.loads(MEASURED.read_text()) == measured(), "write it anew: python -m rlrepro.course.rule_costs"
 
 
 def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):

@@ -9,9 +9,9 @@ import textwrap
 import pytest
 
 from rlrepro.doctor import examine
+from rlrepro.doctor.ast_index import Module
+from rlrepro.doctor.autofix import Changed, mendings
 from rlrepro.doctor.edits import rewritten, with_argument
-from rlrepro.doctor.mending import Changed, mendings
-from rlrepro.doctor.module import Module
 from rlrepro.doctor.versions import Versions
 
 from .doctor_corpus import INNOCENT, TROUBLED

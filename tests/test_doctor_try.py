@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from rlrepro.doctor.live.activity import Activity
-from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.progress import LEARNS, NothingToCompare, Progress, compare
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.live.trial import ASLEEP, LEAST_SECONDS, Trial, try_variants, variants, why_not
 from rlrepro.fixes import thread_budget
 

@@ -7,12 +7,12 @@ import nbformat
 import pytest
 import torch
 
-from rlrepro.agreement import gather, judge_all
-from rlrepro.claims import Verdict
-from rlrepro.exercises.core import CHAPTERS, exercises, judge
-from rlrepro.exercises.parallel_training import SUSPECTS
-from rlrepro.lab import read_records
-from rlrepro.reproduce import find_notebooks
+from rlrepro.course.exercises.core import CHAPTERS, exercises, judge
+from rlrepro.course.exercises.parallel_training import SUSPECTS
+from rlrepro.course.runner import find_notebooks
+from rlrepro.evidence import read_records
+from rlrepro.evidence.claims import Verdict
+from rlrepro.evidence.compare_runs import gather, judge_all
 
 from .conftest import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 from ipywidgets.widgets import widget
 from ipywidgets.widgets.widget_link import Link
 
-from rlrepro.explorers import explore, plan_picture, slide
+from rlrepro.course.widgets import explore, plan_picture, slide
 
 from .test_fit import make_plan
 

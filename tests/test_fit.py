@@ -13,9 +13,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlrepro.cases.networks import NatureCNN, ResidualCNN
-from rlrepro.cases.tianshou_ppo import ACTIONS, ppo, preprocess, visual_networks, visual_rollout
-from rlrepro.cases.tianshou_vectors import (
+from rlrepro.cases.common.networks import NatureCNN, ResidualCNN
+from rlrepro.cases.common.tianshou_ppo import ACTIONS, ppo, preprocess, visual_networks, visual_rollout
+from rlrepro.cases.common.tianshou_vectors import (
     DISTRIBUTIONS,
     FEATURES,
     DiscreteActor,
@@ -25,7 +25,7 @@ from rlrepro.cases.tianshou_vectors import (
     vector_rollout,
 )
 from rlrepro.fit import CannotPlan, operators, plan, planner
-from rlrepro.fit.result import RESERVE
+from rlrepro.fit.memory_plan import RESERVE
 from rlrepro.lab import VirtualCard, peak_memory
 
 MIB = 2**20
@@ -479,7 +479,7 @@ def test_a_laptop_plans_for_a_large_card():
 import numpy as np, torch
 from pathlib import Path
 from gymnasium import spaces
-from rlrepro.cases.tianshou_ppo import visual_networks
+from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.fit import plan
 planned = plan(*visual_networks("nature"), spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(6),
                rollout=1_000_000, batch_size=250_000, device_memory_gib=141)
@@ -556,7 +556,7 @@ def test_a_network_whose_shapes_follow_its_numbers_is_refused_by_name_of_the_ope
 
 
 BUILDER = """
-from rlrepro.cases.tianshou_vectors import DiscreteActor, VectorCritic
+from rlrepro.cases.common.tianshou_vectors import DiscreteActor, VectorCritic
 from gymnasium import spaces
 def build():
     return DiscreteActor(64, 6), VectorCritic(64), spaces.Box(-1, 1, (64,)), spaces.Discrete(6)

@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from rlrepro.cases import logp_old as logp_old_case
-from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, HIDDEN, STATE, ours
+from rlrepro.cases.common.profiles import settings_for
+from rlrepro.cases.common.tianshou_ppo import visual_networks
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, HIDDEN, STATE
+from rlrepro.cases.large_actions import fixed_workloads as ours
 from rlrepro.cases.logp_old import BUGGY, FIXED
 from rlrepro.cases.logp_old import measure as logp_old
 from rlrepro.cases.logp_old.claims import ROUNDING
-from rlrepro.cases.parallel_training import SMALL_NET, members
-from rlrepro.cases.profiles import settings_for
+from rlrepro.cases.parallel_training import SMALL_NET
+from rlrepro.cases.parallel_training import ensemble_timing as members
 from rlrepro.cases.slice_sampler import measure as slice_sampler
-from rlrepro.cases.tianshou_ppo import visual_networks
 from rlrepro.cases.two_batch_sizes import NEWEST
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.cases.two_batch_sizes.measure import RandomFrames

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rlrepro.exercises import check, reveal
+from rlrepro.course.exercises import check, reveal
 
 
 @pytest.mark.parametrize(

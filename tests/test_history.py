@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlrepro.lab import MemoryHistory, VirtualCard
-from rlrepro.lab.history import BEFORE, ELSEWHERE, events_of
+from rlrepro.lab.memory_history import BEFORE, ELSEWHERE, events_of
 
 MIB = 2**20
 

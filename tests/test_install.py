@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlrepro.compatibility.environments import call, make
+from rlrepro.evidence.compatibility.environments import call, make
 from rlrepro.extras import OF_COMMAND
 from rlrepro.fixes import __all__ as FIXES
 
@@ -126,7 +126,7 @@ def test_what_is_uploaded_is_complete(dist, wheel, tmp_path):
     (sdist,) = dist.glob("*.tar.gz")
     assert not call("uvx", "--quiet", "twine", "check", "--strict", wheel, sdist)
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {"rlrepro/py.typed", "rlrepro/doctor/examination.py"} <= names
+    assert {"rlrepro/py.typed", "rlrepro/doctor/scan.py"} <= names
     assert not call("uv", "build", "--quiet", "--wheel", "--out-dir", tmp_path, sdist)
     (again,) = tmp_path.glob("*.whl")
     assert set(zipfile.ZipFile(again).namelist()) == names

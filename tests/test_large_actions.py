@@ -18,14 +18,22 @@ from rlrepro.cases.large_actions import (
     HIDDEN,
     STATE,
     Theirs,
-    account,
-    model,
-    ours,
     pearl,
-    task,
     torchrl_encoding,
 )
-from rlrepro.figures import growth_exponent
+from rlrepro.cases.large_actions import (
+    fixed_workloads as ours,
+)
+from rlrepro.cases.large_actions import (
+    nearest_point_env as task,
+)
+from rlrepro.cases.large_actions import (
+    pearl_reimplementation as model,
+)
+from rlrepro.cases.large_actions import (
+    predicted_bytes as account,
+)
+from rlrepro.evidence.growth import growth_exponent
 from rlrepro.lab import ReleaseUnavailable, peak_memory
 
 needs_pearl = pytest.mark.skipif("RLREPRO_PEARL" not in os.environ, reason="RLREPRO_PEARL names no source of Pearl")

@@ -10,12 +10,13 @@ import warnings
 import nbformat
 import pytest
 
-from rlrepro import carry, reproduce
-from rlrepro.exercises import core
+from rlrepro.course import offline_bundle as carry
+from rlrepro.course import runner as reproduce
+from rlrepro.course.exercises import core
+from rlrepro.course.site import build, scripts
 from rlrepro.fixes.train_many import isolated_worker
 from rlrepro.lab import ReleaseUnavailable, limits, overlays
 from rlrepro.lab.pip import pip
-from rlrepro.site import build, scripts
 
 pytestmark = pytest.mark.timeout(120)
 RAISE_IT = "RLREPRO_TIMEOUT_FACTOR=2"
@@ -190,7 +191,7 @@ def test_processes_that_can_be_ended_are_ended_without_one():
 
 
 def test_an_answer_that_hangs_is_said(monkeypatch):
-    monkeypatch.setattr("rlrepro.exercises.parallel_training.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("rlrepro.course.exercises.parallel_training.ANSWER_SECONDS", 0.01)
     told = core.judge("4.4", {"OMP_NUM_THREADS": "1"}).message
     assert "a process with that environment did not end" in told and RAISE_IT in told
 

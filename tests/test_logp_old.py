@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from rlrepro.cases.common.gail_icm import TWINS, measure_twin
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, measure, plots
-from rlrepro.cases.tianshou_twins import TWINS, measure_twin
-from rlrepro.figures import growth_exponent
-from rlrepro.lab import RecordBook, Release, read_records
+from rlrepro.evidence import RecordBook, read_records
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.lab import Release
 
 from .conftest import open_releases
 
@@ -105,9 +106,9 @@ def test_who_cannot_upgrade_has_a_cure(version):
 def rows_seen(cured):
     """The most rows that each network of PPO and GAIL sees in preprocessing 127 rows with max_batchsize=64, and the
     results, with advantages that are computed again."""
-    from rlrepro.cases.tianshou_ppo import preprocess
-    from rlrepro.cases.tianshou_twins import gail
-    from rlrepro.cases.tianshou_vectors import vector_ppo, vector_rollout
+    from rlrepro.cases.common.gail_icm import gail
+    from rlrepro.cases.common.tianshou_ppo import preprocess
+    from rlrepro.cases.common.tianshou_vectors import vector_ppo, vector_rollout
     from rlrepro.fixes import ChunkedPPO
 
     algorithms = {
@@ -138,8 +139,8 @@ def curiosity_in_eval_mode():
     from tianshou.utils.torch_utils import policy_within_training_step
     from torch import nn
 
-    from rlrepro.cases.tianshou_twins import icm
-    from rlrepro.cases.tianshou_vectors import vector_rollout
+    from rlrepro.cases.common.gail_icm import icm
+    from rlrepro.cases.common.tianshou_vectors import vector_rollout
 
     algorithm = icm(True, 128, 32, seed=0, device="cpu")
     algorithm.model.feature_net.insert(1, nn.Dropout(0.5))

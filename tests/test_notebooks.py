@@ -5,8 +5,8 @@ import json
 import nbformat
 import pytest
 
-from rlrepro.reproduce import find_notebooks, parameters_of
-from rlrepro.verdicts import all_claims
+from rlrepro.cases import all_claims
+from rlrepro.course.runner import find_notebooks, parameters_of
 
 NOTEBOOKS = find_notebooks()
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rlrepro import fixes
-from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, members, robots, training
+from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, robots, training
+from rlrepro.cases.parallel_training import ensemble_timing as members
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rlrepro.cases import large_actions, logp_old, parallel_training, slice_sampler, two_batch_sizes
-from rlrepro.cases.profiles import settings_for
-from rlrepro.cases.tianshou_ppo import visual_networks
+from rlrepro.cases.common.profiles import settings_for
+from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.cases.two_batch_sizes import measure
 from rlrepro.fit import plan
 

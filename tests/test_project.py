@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import rlrepro
-from rlrepro import project
+from rlrepro import metadata as project
 from rlrepro.cli import PYTHONS
 
 from .conftest import ROOT
@@ -77,18 +77,14 @@ def imports(path):
     "room, forbidden",
     [
         ("fixes/**/*.py", r"rlrepro|\.\."),
-        ("lab/*.py", r"rlrepro(?!\.lab|\.project)|\.\.|tianshou|torchrl|stable_baselines3"),
-        ("cases/**/*.py", r"rlrepro\.(cli|reproduce|verdicts)"),
+        ("lab/*.py", r"rlrepro(?!\.lab|\.metadata)|\.\.|tianshou|torchrl|stable_baselines3"),
+        ("evidence/**/*.py", r"rlrepro\.(?!evidence|lab|metadata)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
-        ("explorers.py", r"rlrepro\.(?!lab|fit|figures)"),
-        ("diagrams.py", r"rlrepro\.(?!figures)"),
-        ("exercises/*.py", r"rlrepro\.(?!exercises|lab|fit|fixes|cases|claims|verdicts|doctor)"),
-        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.units|figures|agreement|verdicts|project)"),
-        ("own_project/*.py", r"rlrepro\.(?!doctor\.live|lab|figures)"),
-        ("agreement.py", r"rlrepro\.(?!lab|claims|verdicts|figures)"),
-        ("verdicts.py", r"rlrepro\.(?!lab\.records|claims|cases)"),
-        ("claims.py", r"rlrepro\.(?!lab\.records)"),
-        ("figures.py", r"rlrepro\.(?!lab)"),
+        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.units|evidence|metadata)"),
+        ("cases/**/*.py", r"rlrepro\.(?!lab|evidence|fixes|fit|doctor|cases)"),
+        ("course/exercises/*.py", r"rlrepro\.(?!course\.exercises|lab|evidence|fit|fixes|cases|doctor)"),
+        ("course/widgets.py", r"rlrepro\.(?!lab|fit|evidence\.figures)"),
+        ("course/diagrams.py", r"rlrepro\.(?!evidence\.figures)"),
     ],
 )
 def test_arrows_point_one_way(room, forbidden):
@@ -102,7 +98,7 @@ def test_the_site_is_at_the_top_of_the_house():
     """Nothing but the command line needs it."""
     for path in (ROOT / "rlrepro").rglob("*.py"):
         if path.parent.name != "site" and path.name != "cli.py":
-            assert not [name for name in imports(path) if name.startswith("rlrepro.site")], path
+            assert not [name for name in imports(path) if name.startswith("rlrepro.course.site")], path
 
 
 def test_the_projects_address_is_the_same_everywhere():
@@ -149,7 +145,7 @@ def test_the_changelog_has_this_version():
 
 
 def test_a_checkout_that_is_not_installed_says_the_same_of_itself(uninstalled):
-    say = "from rlrepro.project import *; print(repr((address(), requirements())))"
+    say = "from rlrepro.metadata import *; print(repr((address(), requirements())))"
     address, requirements = ast.literal_eval(uninstalled("-c", say).stdout)
     assert address == project.address() == PROJECT["project"]["urls"]["Repository"]
     assert {*map(Requirement, requirements)} == {*map(Requirement, project.requirements())}

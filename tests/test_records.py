@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from rlrepro.lab import MissingRecord, RecordBook, format_value, read_records
+from rlrepro.evidence import MissingRecord, RecordBook, read_records
+from rlrepro.lab import format_value
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_read(book):
 
 FULL_DISK = """
 import resource, sys
-from rlrepro.lab import RecordBook
+from rlrepro.evidence import RecordBook
 book = RecordBook(sys.argv[1], case="case", profile="smoke", device="cpu", seed=0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 import signal

@@ -9,16 +9,18 @@ from click.testing import CliRunner
 from filelock import FileLock
 from nbformat import v4
 
-from rlrepro import cli, reproduce
-from rlrepro.lab import MissingRecord, Records
-from rlrepro.reproduce import find_notebooks, outdated, parameters_of_run
-from rlrepro.site import front, scripts
-from rlrepro.site.api import api
-from rlrepro.site.build import BookFailed, build
-from rlrepro.site.docstrings import as_restructured_text
-from rlrepro.site.machines import plots_of, tabs
-from rlrepro.site.stage import NothingToShow, make_page, slug, stage
-from rlrepro.verdicts import all_claims
+from rlrepro import cli
+from rlrepro.cases import all_claims
+from rlrepro.course import runner as reproduce
+from rlrepro.course.runner import find_notebooks, outdated, parameters_of_run
+from rlrepro.course.site import scripts
+from rlrepro.course.site import template_context as front
+from rlrepro.course.site.api import api
+from rlrepro.course.site.assemble import NothingToShow, make_page, slug, stage
+from rlrepro.course.site.build import BookFailed, build
+from rlrepro.course.site.docstrings import as_restructured_text
+from rlrepro.course.site.reference_tabs import plots_of, tabs
+from rlrepro.evidence import MissingRecord, Records
 
 from .conftest import ROOT
 
@@ -30,7 +32,7 @@ def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monke
     shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
     (prose / "_toc.yml").write_text("format: jb-book\nroot: lonely\n")
     (prose / "lonely.md").write_text("# Lonely\n\n[nowhere](no-such-page.md)\n")
-    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
+    monkeypatch.setattr("rlrepro.course.site.assemble.BOOK", prose)
     (prose.parent / "CITATION.cff").write_text((ROOT / "CITATION.cff").read_text())
     with pytest.raises(BookFailed, match="no-such-page"):
         build(run, tmp_path)
@@ -194,7 +196,7 @@ def test_what_is_run_again_is_run_as_the_rest_was(copied, monkeypatch):
     (out / "06_verdicts.jsonl").unlink()
     asked = []
     monkeypatch.setattr(reproduce, "run_notebooks", lambda *given: asked.append(given) or [])
-    monkeypatch.setattr("rlrepro.site.build.build", lambda run, out: out)
+    monkeypatch.setattr("rlrepro.course.site.build.build", lambda run, out: out)
     result = CliRunner().invoke(cli.main, ["book", "--run", str(out)])
     assert result.exit_code == 0, result.output
     ((notebooks, there, given),) = asked
@@ -208,7 +210,7 @@ def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypat
     shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
     (tmp_path / "CITATION.cff").touch()
     (prose / "gpu.md").write_text("{{ nothing_of_the_kind }}")
-    monkeypatch.setattr("rlrepro.site.stage.BOOK", prose)
+    monkeypatch.setattr("rlrepro.course.site.assemble.BOOK", prose)
     with pytest.raises(NothingToShow, match=r"gpu.md asks for what is not there: 'nothing_of_the_kind'"):
         stage(run, tmp_path / "staged", results=ROOT / "results")
 

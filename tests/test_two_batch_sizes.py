@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rlrepro.cases.tianshou_ppo import ppo, visual_networks
-from rlrepro.cases.tianshou_vectors import DiscreteActor, VectorCritic
+from rlrepro.cases.common.tianshou_ppo import ppo, visual_networks
+from rlrepro.cases.common.tianshou_vectors import DiscreteActor, VectorCritic
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure
 from rlrepro.fit import plan
 

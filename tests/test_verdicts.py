@@ -6,10 +6,11 @@ import re
 import nbformat
 import pytest
 
+from rlrepro.cases import all_claims
 from rlrepro.cases.large_actions import COPIES, EMBEDDED
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
-from rlrepro.lab import Records, read_records
-from rlrepro.verdicts import all_claims, verdict_markdown, verdict_rows
+from rlrepro.evidence import Records, read_records
+from rlrepro.evidence.verdicts import verdict_markdown, verdict_rows
 
 from .conftest import ROOT
 
@@ -238,18 +239,18 @@ def test_a_ratio_without_its_spread_is_no_verdict(records):
 def test_each_machine_and_device_is_judged_by_its_own_records(records):
     other = changed(records, "logp_old.snippet_error", None)
     there = [record.model_copy(update={"device": "cuda"}) for record in other]
-    rows = [row for row in verdict_rows(Records([*records, *there])) if row["id"] == "LO6"]
+    rows = [row for row in verdict_rows(Records([*records, *there]), all_claims()) if row["id"] == "LO6"]
     assert [row["verdict"] for row in rows] == ["refuted", "supported"] and rows[1]["machine"].endswith("(cuda)")
 
 
 def test_without_records_nothing_is_claimed():
-    rows = verdict_rows(Records())
+    rows = verdict_rows(Records(), all_claims())
     assert {row["verdict"] for row in rows} == {"not testable here"} and len(rows) == len(all_claims())
     assert all("no record of" in row["why"] and row["chapter"] in row["why"] for row in rows)
 
 
 def test_the_table_has_a_row_for_each_claim(records):
-    text = verdict_markdown(verdict_rows(records))
+    text = verdict_markdown(verdict_rows(records, all_claims()))
     assert len(text.splitlines()) == 2 + len(all_claims())
     assert all(line.count(" | ") == 4 for line in text.splitlines()[2:])
 

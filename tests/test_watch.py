@@ -15,18 +15,19 @@ import pytest
 import torch
 from torch import nn
 
-from rlrepro.cases.large_actions import ours, pearl, torchrl_encoding
+from rlrepro.cases.common.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
+from rlrepro.cases.large_actions import fixed_workloads as ours
+from rlrepro.cases.large_actions import pearl, torchrl_encoding
 from rlrepro.cases.logp_old import measure as logp_old
 from rlrepro.cases.parallel_training import launch
 from rlrepro.cases.slice_sampler import measure as slice_sampler
-from rlrepro.cases.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
 from rlrepro.doctor import watch
 from rlrepro.doctor.live.buffers import Origins, Reader, _describe, probe_sample
 from rlrepro.doctor.live.clocks import Clocks
-from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Buffer, Notes, Pass, Place
 from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.rules.running import diagnose, trend
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release, ReleaseUnavailable

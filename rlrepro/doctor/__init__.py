@@ -14,10 +14,10 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "examination": ["Examination", "examine"],
+        "scan": ["Examination", "examine"],
         "finding": ["Finding", "Rule"],
         "live.command": ["run"],
         "live.report": ["Report"],
-        "live.watching": ["watch"],
+        "live.watch": ["watch"],
     },
 )

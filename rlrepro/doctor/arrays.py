@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.module import Module, last_name, words_of
+from rlrepro.doctor.ast_index import Module, last_name, words_of
 from rlrepro.doctor.project import Definition, Project
 
 # Words of a name that stand for an observation, and words beside which they do not.

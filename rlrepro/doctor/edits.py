@@ -6,7 +6,7 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rlrepro.doctor.module import Module
+from rlrepro.doctor.ast_index import Module
 
 
 @dataclass(frozen=True, order=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rlrepro.doctor.module import FUNCTIONS, Module, last_name, names_in
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, names_in
 from rlrepro.doctor.project import Definition, Project
 
 CUTS = {"split", "chunk", "array_split", "tensor_split", "iterate", "make_minibatches", "split_data_generator"}

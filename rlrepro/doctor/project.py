@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from rlrepro.doctor.ast_index import FUNCTIONS, LARGEST, Module
 from rlrepro.doctor.files import folders_below
-from rlrepro.doctor.module import FUNCTIONS, LARGEST, Module
 from rlrepro.doctor.versions import Versions
 
 TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from rlrepro.doctor.module import FUNCTIONS, Module, words_of
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, words_of
 from rlrepro.doctor.project import Definition, Project
 
 MOST_FUNCTIONS = 400  # that are followed from one call

@@ -4,11 +4,11 @@ import json
 from functools import cache
 from pathlib import Path
 
-from rlrepro.doctor.examination import Examination
 from rlrepro.doctor.finding import Rule, all_rules
-from rlrepro.project import address
+from rlrepro.doctor.scan import Examination
+from rlrepro.metadata import address
 
-MEASURED = Path(__file__).with_name("measured.json")  # written by rlrepro/measured.py
+MEASURED = Path(__file__).with_name("measured.json")  # written by rlrepro/course/rule_costs.py
 LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from rlrepro.doctor.ast_index import LARGEST, Module
 from rlrepro.doctor.files import folders_below
-from rlrepro.doctor.module import LARGEST, Module
 from rlrepro.doctor.notebook import code_of
 from rlrepro.doctor.tolerant import parse
 

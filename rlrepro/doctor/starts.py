@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlrepro.doctor.module import FUNCTIONS, Module, last_name
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
 from rlrepro.doctor.project import Definition, Project
 
 PACKAGES = ("multiprocessing", "concurrent", "torch", "subprocess", "pathos", "multiprocess")

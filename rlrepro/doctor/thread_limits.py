@@ -2,7 +2,7 @@
 
 import re
 
-from rlrepro.doctor.module import Module
+from rlrepro.doctor.ast_index import Module
 from rlrepro.doctor.project import Project
 from rlrepro.doctor.reach import Reached
 from rlrepro.doctor.starts import Start

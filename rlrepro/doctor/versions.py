@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rlrepro.doctor.module import Module
+from rlrepro.doctor.ast_index import Module
 from rlrepro.doctor.pins import pins_below, specifier_in
 
 # Every release that a rule tells apart from its neighbours, the newest last.

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import NamedTuple
 
-from rlrepro.doctor.module import Module, last_name, words_of
+from rlrepro.doctor.ast_index import Module, last_name, words_of
 from rlrepro.doctor.project import Definition, Project
 from rlrepro.doctor.reach import LEARNER, Reached
 

@@ -3,5 +3,5 @@
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"planner": ["LIBRARIES", "plan"], "result": ["CannotPlan", "Plan"]}
+    __name__, submod_attrs={"memory_plan": ["CannotPlan", "Plan"], "planner": ["LIBRARIES", "plan"]}
 )

@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from unittest.mock import patch
 
-from rlrepro.fit.result import CannotPlan
+from rlrepro.fit.memory_plan import CannotPlan
 
 EXPECTED = "(actor, critic, obs_space, act_space)"
 

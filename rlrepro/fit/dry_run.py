@@ -12,9 +12,9 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.blanks import BlanksToTorch, arrays_of_fakes, copy_together, kind_of, usual_settings
 from rlrepro.fit.operators import OperatorMemory
-from rlrepro.lab.storage_count import StorageCount
+from rlrepro.fit.zero_memory_tensors import BlanksToTorch, arrays_of_fakes, copy_together, kind_of, usual_settings
+from rlrepro.lab.storage_tracker import StorageCount
 
 
 class DryRun:

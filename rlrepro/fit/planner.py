@@ -7,14 +7,14 @@ from functools import partial
 import torch
 from gymnasium import spaces
 
-from rlrepro.fit.blanks import ONE_AT_A_TIME
+from rlrepro.fit.calibration import Rehearsal
 from rlrepro.fit.dry_run import DryRun
+from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size
 from rlrepro.fit.operators import OperatorMemory
-from rlrepro.fit.rehearsal import Rehearsal
-from rlrepro.fit.result import CannotPlan, Plan, check_size
 from rlrepro.fit.sb3 import SB3Stages
 from rlrepro.fit.tianshou import TianshouStages
 from rlrepro.fit.torchrl import TorchRLStages
+from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME
 from rlrepro.lab.machine import resolve_device
 
 LIBRARIES = {

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from rlrepro.fit.blanks import BlankArray
+from rlrepro.fit.zero_memory_tensors import BlankArray
 
 
 class SB3Stages:

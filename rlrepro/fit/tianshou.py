@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from torch.distributions import Categorical, Independent, Normal
 
-from rlrepro.fit.blanks import BlankArray
+from rlrepro.fit.zero_memory_tensors import BlankArray
 
 MANY_CHUNKS = 4  # from here on memory is extrapolated: nothing new happens in a further chunk
 

@@ -5,14 +5,13 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "card": ["VirtualCard"],
-        "history": ["MemoryHistory"],
         "machine": ["Machine", "NoGPUError", "resolve_device", "this_machine"],
         "memory": ["PeakMemory", "peak_memory"],
-        "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],
+        "memory_history": ["MemoryHistory"],
         "releases": ["Release", "ReleaseDied", "ReleaseError", "ReleaseTimeout", "ReleaseUnavailable", "Source"],
         "timeline": ["TimelinePoint", "timeline"],
         "timing": ["Comparison", "compare"],
         "units": ["UNITS", "format_value"],
+        "virtual_card": ["VirtualCard"],
     },
 )

@@ -11,7 +11,7 @@ import psutil
 from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict
 
-from rlrepro.project import requirements
+from rlrepro.metadata import requirements
 
 
 class NoGPUError(RuntimeError):

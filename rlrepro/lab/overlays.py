@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 
 from rlrepro.lab.limits import TookTooLong, locked
 from rlrepro.lab.pip import last_error, offered, pip
-from rlrepro.project import tomllib
+from rlrepro.metadata import tomllib
 
 PINS = Path(__file__).with_name("overlays.toml")
 PARTIAL = ".partial-"

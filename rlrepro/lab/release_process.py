@@ -48,7 +48,7 @@ class ReleaseProcess:
         here, there = socket.socketpair()
         with there:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlrepro.lab.child", str(there.fileno()), *where],
+                [sys.executable, "-m", "rlrepro.lab.worker", str(there.fileno()), *where],
                 pass_fds=[there.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,

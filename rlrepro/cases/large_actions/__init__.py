@@ -82,6 +82,15 @@ ON_CUDA = {
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["account", "model", "ours", "pearl", "plots", "tables", "task", "torchrl_encoding"],
-    submod_attrs={"claims": ["CLAIMS"], "theirs": ["Theirs"]},
+    submodules=[
+        "fixed_workloads",
+        "nearest_point_env",
+        "pearl",
+        "pearl_reimplementation",
+        "plots",
+        "predicted_bytes",
+        "tables",
+        "torchrl_encoding",
+    ],
+    submod_attrs={"claims": ["CLAIMS"], "pearl_backend": ["Theirs"]},
 )

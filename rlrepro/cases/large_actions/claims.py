@@ -1,9 +1,9 @@
 """What the article says of large action spaces, and how measurements judge it."""
 
 from rlrepro.cases.large_actions import ACTIONS, ARTICLE_ACTIONS, BATCH, CAPACITY, CARD_GIB, COPIES, EMBEDDED
-from rlrepro.claims import Claim, Verdict
-from rlrepro.figures import growth_exponent
-from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "05_large_action_spaces"

@@ -1,8 +1,9 @@
 """Figures of the chapter, each from records."""
 
-from rlrepro import figures
-from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, CARD_GIB, account
-from rlrepro.lab.records import Records
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, CARD_GIB
+from rlrepro.cases.large_actions import predicted_bytes as account
+from rlrepro.evidence import figures
+from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
 
 SHADES = {  # warm: there once for every action

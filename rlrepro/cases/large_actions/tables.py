@@ -1,8 +1,9 @@
 """Tables of the chapter, in Markdown, each from records."""
 
-from rlrepro.cases.large_actions import BATCH, CAPACITY, COPIES, EMBEDDED, account
+from rlrepro.cases.large_actions import BATCH, CAPACITY, COPIES, EMBEDDED
+from rlrepro.cases.large_actions import predicted_bytes as account
 from rlrepro.cases.large_actions.claims import stored_bytes, update_bytes
-from rlrepro.lab.records import Records
+from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
 
 

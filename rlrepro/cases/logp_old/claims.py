@@ -1,9 +1,9 @@
 """What the article says of logp_old, and how measurements judge it."""
 
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
-from rlrepro.claims import Claim, Verdict
-from rlrepro.figures import growth_exponent
-from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "02_logp_old_oom"

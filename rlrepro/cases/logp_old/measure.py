@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rlrepro.cases.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
-from rlrepro.cases.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
+from rlrepro.cases.common.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
+from rlrepro.cases.common.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
 from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
-from rlrepro.lab.card import as_out_of_memory
 from rlrepro.lab.timing import synchronizer
+from rlrepro.lab.virtual_card import as_out_of_memory
 
 HISTORY_POINTS = 800
 ARTICLE_SNIPPET = """\

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from rlrepro import figures
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
-from rlrepro.lab.history import BEFORE
-from rlrepro.lab.records import Records
+from rlrepro.evidence import figures
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import Records
+from rlrepro.lab.memory_history import BEFORE
 from rlrepro.lab.units import format_value
 
 MIB = 2**20
@@ -23,7 +24,7 @@ def plot_peak_against_rows(records: Records, network: str = "nature"):
         found = records.series("logp_old.peak", "rows", release=release, network=network)
         rows, peaks = list(found), list(found.values())
         axes.plot(rows, peaks, line, color=ROLES[release], fillstyle="none" if release == NEWEST else "full")
-        text = f"tianshou {release}: rows$^{{{figures.growth_exponent(rows, peaks):.2f}}}$"
+        text = f"tianshou {release}: rows$^{{{growth_exponent(rows, peaks):.2f}}}$"
         figures.label_line(axes, rows[-1], peaks[-1], text, ROLES[release], above=release != NEWEST)
     figures.count_axis(axes.xaxis, rows)
     figures.bytes_axis(axes.yaxis)

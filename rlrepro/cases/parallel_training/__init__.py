@@ -83,6 +83,6 @@ ON_CUDA = {profile: {"members": (1, 4, 16, 64, 256, 1024)} for profile in SETTIN
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["keep", "launch", "members", "plots", "robots", "training", "watch"],
+    submodules=["ensemble_timing", "launch", "plots", "recording", "robots", "thread_sampler", "training"],
     submod_attrs={"claims": ["CLAIMS"]},
 )

@@ -2,8 +2,8 @@
 
 from statistics import median
 
-from rlrepro.claims import Claim, Verdict
-from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.records import MissingRecord, Records
 
 CHAPTER = "04_parallel_training"
 

@@ -20,7 +20,7 @@ import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
 from rlrepro.cases.parallel_training import training
-from rlrepro.cases.parallel_training.watch import Watch
+from rlrepro.cases.parallel_training.thread_sampler import Watch
 from rlrepro.fixes import thread_budget, train_many
 from rlrepro.lab.limits import END_SECONDS, TRAINING_SECONDS, waiting_for
 

@@ -1,9 +1,9 @@
 """Figures of the chapter, each from records."""
 
-from rlrepro import figures
 from rlrepro.cases.parallel_training import SMALL_NET
 from rlrepro.cases.parallel_training.claims import ALONE, POOL, cores, pool_slowdown, slowdown
-from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.evidence import figures
+from rlrepro.evidence.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
 PHASES = {"step": "a gradient step", "row": "a step of the environment"}

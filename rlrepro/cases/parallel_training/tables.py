@@ -9,7 +9,7 @@ from rlrepro.cases.parallel_training.claims import (
     pool_slowdown,
     scripts_slowdown,
 )
-from rlrepro.lab.records import Records
+from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
 
 

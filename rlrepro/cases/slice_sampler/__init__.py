@@ -57,5 +57,5 @@ SETTINGS = {
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submodules=["keep", "measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
+    __name__, submodules=["measure", "plots", "recording"], submod_attrs={"claims": ["CLAIMS"]}
 )

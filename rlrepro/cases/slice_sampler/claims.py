@@ -3,9 +3,9 @@
 import math
 
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, MILLION, NEWEST
-from rlrepro.claims import Claim, Verdict
-from rlrepro.figures import growth_exponent
-from rlrepro.lab.records import MissingRecord, Record, Records
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import MissingRecord, Record, Records
 from rlrepro.lab.units import format_value
 
 CHAPTER = "03_slice_sampler"

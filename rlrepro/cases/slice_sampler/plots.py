@@ -2,10 +2,11 @@
 
 import itertools
 
-from rlrepro import figures
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
 from rlrepro.cases.slice_sampler.claims import ARTICLE_SECONDS, least, widest
-from rlrepro.lab.records import Records
+from rlrepro.evidence import figures
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
 
 LINES = {  # (release, sampler): how it is drawn
@@ -27,7 +28,7 @@ def _draw(axes, records, name, keys, **setting):
         found = records.series(f"slice_sampler.{name}", "stored", release=release, sampler=sampler, **setting)
         stored, seconds = list(found), list(found.values())
         axes.plot(stored, seconds, style, color=color)
-        text = f"{label}: stored$^{{{figures.growth_exponent(stored, seconds):.2f}}}$"
+        text = f"{label}: stored$^{{{growth_exponent(stored, seconds):.2f}}}$"
         labels.append((stored[-1], seconds[-1], text, color))
     figures.millions_axis(axes.xaxis, stored)
     figures.seconds_axis(axes.yaxis)
@@ -65,7 +66,7 @@ def plot_sample_against_capacity(records: Records):
     found = records.series("slice_sampler.sample", "capacity", **setting)
     capacities, seconds = list(found), list(found.values())
     axes.plot(capacities, seconds, "o-", color=figures.BUGGY)
-    exponent = figures.growth_exponent(capacities, seconds)
+    exponent = growth_exponent(capacities, seconds)
     text = f"torchrl {BUGGY}: capacity$^{{{exponent:.2f}}}$"
     figures.millions_axis(axes.xaxis, capacities)
     figures.seconds_axis(axes.yaxis)

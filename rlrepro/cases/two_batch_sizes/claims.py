@@ -1,8 +1,8 @@
 """What the article says of the two batch sizes, and how measurements judge it."""
 
 from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST
-from rlrepro.claims import Claim, Verdict
-from rlrepro.lab.records import MissingRecord, Records
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.records import MissingRecord, Records
 
 CHAPTER = "01_two_batch_sizes"
 PARAMETERS = ("max_batchsize", "batch_size")

@@ -13,11 +13,19 @@ import torch
 from gymnasium import spaces
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rlrepro.cases.networks import FRAMES
-from rlrepro.cases.tianshou_ppo import ACTIONS, EPISODE, is_version_2, policy_of, ppo, preprocess, visual_networks
-from rlrepro.cases.tianshou_vectors import vector_ppo, vector_rollout
+from rlrepro.cases.common.networks import FRAMES
+from rlrepro.cases.common.tianshou_ppo import (
+    ACTIONS,
+    EPISODE,
+    is_version_2,
+    policy_of,
+    ppo,
+    preprocess,
+    visual_networks,
+)
+from rlrepro.cases.common.tianshou_vectors import vector_ppo, vector_rollout
 from rlrepro.lab import VirtualCard
-from rlrepro.lab.card import as_out_of_memory
+from rlrepro.lab.virtual_card import as_out_of_memory
 
 ENVS = 8  # stepped at once
 

@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.colors import ListedColormap
 
-from rlrepro import figures
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST
+from rlrepro.evidence import figures
+from rlrepro.evidence.records import Records
 from rlrepro.fit import Plan
-from rlrepro.lab.records import Records
 from rlrepro.lab.units import format_value
 
 MIB = 2**20

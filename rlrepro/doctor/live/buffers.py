@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from rlrepro.doctor.live.call_sites import places
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.notes import Buffer, Notes, Place
-from rlrepro.doctor.live.places import places
 from rlrepro.doctor.live.timing import timed_sample
 
 COMPARED = 8  # stored transitions, of as many as there are

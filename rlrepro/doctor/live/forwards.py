@@ -2,8 +2,8 @@
 
 from types import FunctionType
 
+from rlrepro.doctor.live.call_sites import places
 from rlrepro.doctor.live.notes import Notes, Pass
-from rlrepro.doctor.live.places import places
 
 KINDS = ("without gradients", "with gradients")
 WHOLE_STAGES = ("preprocess", "advantages")  # in which a rollout has several dimensions

@@ -4,7 +4,7 @@ import numpy as np
 
 from rlrepro.doctor.live.activity import KINDS, training
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.figures import new_figure
+from rlrepro.evidence.figures import new_figure
 
 BINS = 80
 COLOURS = dict(zip(KINDS, ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#C8C8C8"), strict=True))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from rlrepro.doctor.live.crowd import Crowd
+from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.live.threads import children, readable, threads
 
 INTERVAL_SECONDS = 0.1

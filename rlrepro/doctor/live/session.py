@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rlrepro.doctor.examination import Examination, chosen, configuration
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.trial import CAUTION, try_variants, why_not
 from rlrepro.doctor.report import FORMATS
+from rlrepro.doctor.scan import Examination, chosen, configuration
 
 
 def watch_command(

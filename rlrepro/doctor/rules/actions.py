@@ -2,8 +2,8 @@
 
 import ast
 
+from rlrepro.doctor.ast_index import UNKNOWN
 from rlrepro.doctor.finding import rule
-from rlrepro.doctor.module import UNKNOWN
 
 LARGE = 1000  # actions from which on a table of them in each transition is felt
 STORING = ("extend", "add", "push", "append", "store", "set_at")

@@ -2,9 +2,9 @@
 
 import ast
 
+from rlrepro.doctor.ast_index import FUNCTIONS
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
-from rlrepro.doctor.module import FUNCTIONS
 from rlrepro.doctor.reach import Reached
 from rlrepro.doctor.starts import starts_of
 from rlrepro.doctor.thread_limits import is_limited

@@ -3,9 +3,9 @@
 import ast
 import re
 
+from rlrepro.doctor.ast_index import FUNCTIONS, last_name, words_of
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, learning_loops, part_of, without_views
-from rlrepro.doctor.module import FUNCTIONS, last_name, words_of
 
 # Words of a name that stand for a network, and words beside which they do not.
 NETWORK = {

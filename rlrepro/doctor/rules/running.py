@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, rule
-from rlrepro.doctor.live.crowd import Crowd
 from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.doctor.live.progress import Progress
+from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.lab.units import format_value
 
 OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which too many threads are not an accident

@@ -1,8 +1,8 @@
 """What goes wrong with tianshou's two batch sizes, and its releases."""
 
+from rlrepro.doctor.ast_index import UNKNOWN
 from rlrepro.doctor.edits import after, imported, is_imported, replaced, stands_alone, with_argument
 from rlrepro.doctor.finding import rule
-from rlrepro.doctor.module import UNKNOWN
 
 POLICIES = ("PPOPolicy", "A2CPolicy", "PPO", "A2C", "NPGPolicy", "TRPOPolicy", "GAILPolicy", "NPG", "TRPO", "GAIL")
 TRAINERS = ("OnpolicyTrainer", "onpolicy_trainer", "OnPolicyTrainerParams")

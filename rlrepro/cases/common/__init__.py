@@ -1,0 +1,1 @@
+"""What several cases share: networks, workloads and how a profile is chosen."""

@@ -1,0 +1,113 @@
+"""GAIL and ICM of tianshou 2.x: what they need for one update, as released and cured."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from rlrepro.cases.common.tianshou_ppo import ACTIONS, ppo, preprocess
+from rlrepro.cases.common.tianshou_vectors import (
+    FEATURES,
+    HIDDEN,
+    DiscreteActor,
+    GaussianActor,
+    VectorCritic,
+    mlp,
+    vector_ppo,
+    vector_rollout,
+)
+from rlrepro.lab import peak_memory
+
+CONTINUOUS = 8  # actions of the imitated expert
+SGD = {"optimizer": torch.optim.SGD, "lr": 1e-3}  # Adam's first steps would blow rounding up to whole steps
+
+
+def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
+    from tianshou.algorithm import GAIL
+    from tianshou.algorithm.optim import TorchOptimizerFactory
+    from tianshou.utils.net.common import ModuleWithVectorOutput
+
+    from rlrepro.fixes import ChunkedGAIL
+
+    class Actor(ModuleWithVectorOutput):  # GAIL asks for the type
+        def __init__(self):
+            super().__init__(CONTINUOUS)
+            self.gaussian = GaussianActor(FEATURES, CONTINUOUS)
+
+        def forward(self, obs, state=None, info=None):
+            return self.gaussian(obs, state)
+
+    torch.manual_seed(seed)
+    return vector_ppo(
+        "independent",
+        actions=CONTINUOUS,
+        max_batchsize=max_batchsize,
+        seed=seed,
+        device=device,
+        actor=Actor(),
+        cls=ChunkedGAIL if cured else GAIL,
+        expert_buffer=vector_rollout(rows, CONTINUOUS, seed=seed + 1)[1],
+        disc_net=mlp(FEATURES + CONTINUOUS, 1).to(device),
+        disc_optim=TorchOptimizerFactory(torch.optim.SGD, lr=SGD["lr"]),
+        **SGD,
+    )
+
+
+def icm(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
+    from tianshou.algorithm import ICMOnPolicyWrapper
+    from tianshou.algorithm.optim import TorchOptimizerFactory
+    from tianshou.utils.net.discrete import IntrinsicCuriosityModule
+
+    from rlrepro.fixes import ChunkedICMOnPolicyWrapper
+
+    torch.manual_seed(seed)
+    networks: list[nn.Module] = [DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES)]
+    curiosity = IntrinsicCuriosityModule(
+        feature_net=mlp(FEATURES, 32), feature_dim=32, action_dim=ACTIONS, hidden_sizes=(HIDDEN,)
+    )
+    options = {
+        "wrapped_algorithm": ppo(*(net.to(device) for net in networks), max_batchsize=max_batchsize, **SGD),
+        "model": curiosity.to(device),
+        "optim": TorchOptimizerFactory(torch.optim.SGD, lr=SGD["lr"]),
+        "lr_scale": 1.0,
+        "reward_scale": 0.01,
+        "forward_loss_weight": 0.2,
+    }
+    return ChunkedICMOnPolicyWrapper(max_batchsize=max_batchsize, **options) if cured else ICMOnPolicyWrapper(**options)
+
+
+TWINS = {"GAIL": (gail, CONTINUOUS), "ICM": (icm, None)}  # name -> (its maker, its continuous actions)
+
+
+def measure_twin(name: str, cured: bool, rows: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
+    """Peaks in bytes of preprocessing and of a whole update on one rollout, and what came out of them.
+
+    `rewards` (rows,) are those after preprocessing; `weights` are all of them after one update, as one array, and
+    `moved` is how far the furthest of them went.
+    """
+    from tianshou.utils.torch_utils import policy_within_training_step
+
+    make, actions = TWINS[name]
+    _, buffer, _ = vector_rollout(rows, actions, seed=seed)
+    algorithm = make(cured, rows, max_batchsize, seed, device)
+    np.random.seed(seed)  # tianshou shuffles with it
+
+    def weights():
+        return torch.cat([each.detach().flatten() for each in algorithm.parameters()]).cpu().numpy()
+
+    results = {}
+
+    def prepare():
+        batch, indices = buffer.sample(0)
+        results.setdefault("rewards", np.asarray(preprocess(algorithm, batch, buffer, indices).rew))
+
+    def update():
+        with policy_within_training_step(algorithm.policy):
+            algorithm.update(buffer, batch_size=max_batchsize, repeat=1)
+        results.setdefault("weights", weights())
+
+    before = weights()
+    peaks = {
+        "preprocess_peak_bytes": peak_memory(prepare, device=device).peak_bytes,
+        "update_peak_bytes": peak_memory(update, device=device).peak_bytes,
+    }
+    return peaks | results | {"moved": float(np.abs(results["weights"] - before).max())}

@@ -1,0 +1,1 @@
+"""The course: notebooks are run, exercises checked, and the site built."""

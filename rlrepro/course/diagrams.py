@@ -1,0 +1,216 @@
+"""Drawings of what people get wrong. They show how something works; nothing in them was measured."""
+
+import random
+
+from matplotlib.patches import Polygon, Rectangle
+
+from rlrepro.evidence import figures
+
+EPISODES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
+FREE = "#EEEEEE"
+
+
+def _drawing(title: str, *, width: float = 7.2, height: float, rows: int = 1):
+    """A figure without axes lines, for boxes and arrows."""
+    figure, axes = figures.new_figure(title, width=width, height=height, rows=rows)
+    for each in [axes] if rows == 1 else axes:
+        each.set_axis_off()
+    return figure, axes
+
+
+def _arrow(axes, start, end, color=figures.NEUTRAL):
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "lw": 1.8})
+
+
+def ppo_update():
+    """The stages of a PPO update, the rows that each passes through a network at a time, and which size cuts them."""
+    figure, axes = _drawing("One update of PPO: which size cuts which stage", height=4.4)
+    stages = (
+        ("collect", "actor", 1, figures.NEUTRAL, "a row for each\nenvironment"),
+        ("returns", "critic", 4, figures.UPSTREAM, "max_batchsize"),
+        ("logp_old\nin 1.0.0", "actor", 12, figures.BUGGY, "nothing:\nall rows at once"),
+        ("logp_old\nfrom 1.1.0", "actor", 4, figures.UPSTREAM, "max_batchsize"),
+        ("learn", "actor and critic,\nwith gradients", 3, figures.OURS, "batch_size"),
+    )
+    for column, (stage, network, chunk, color, cut) in enumerate(stages):
+        x = 2.2 * column
+        for row in range(0, 12, chunk):
+            axes.add_patch(Rectangle((x + 0.25, 12 - row - chunk), 1.2, chunk - 0.15, color=color, alpha=0.8))
+        text = {"ha": "center", "fontsize": 10}
+        axes.text(x + 0.85, 12.4, stage, fontweight="bold", va="bottom", **text)
+        axes.text(x + 0.85, -0.4, network, va="top", color=figures.NEUTRAL, **text)
+        axes.text(x + 0.85, -2.6, cut, va="top", color=color, fontweight="bold", **text)
+        if stage.endswith("1.1.0"):
+            axes.text(x - 0.25, 6, "or", ha="center", va="center")
+        elif column:
+            _arrow(axes, (x - 0.6, 6), (x + 0.15, 6))
+    axes.text(-0.15, 6, "12 rows of the rollout", rotation=90, va="center", ha="right", color=figures.NEUTRAL)
+    axes.text(-0.3, -0.4, "network", va="top", ha="right", color=figures.NEUTRAL)
+    axes.text(-0.3, -2.6, "cut by", va="top", ha="right", color=figures.NEUTRAL)
+    axes.set_xlim(-1.6, 10.6)
+    axes.set_ylim(-4.4, 14.2)
+    figure.described = (
+        "Five columns of the same 12 rows, cut into the blocks that pass through a network at a time. Collect: single "
+        "rows. Returns: blocks of max_batchsize, through the critic. logp_old in 1.0.0: one block of all rows, through "
+        "the actor; from 1.1.0 on, blocks of max_batchsize. Learn: blocks of batch_size, with gradients."
+    )
+    return figure
+
+
+def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
+    """A ring of `capacity` rows after `written` rows in episodes of `episode`: what is left of which episode."""
+    figure, axes = _drawing(f"{written} rows written to a ring of {capacity}", height=2.3)
+    at = written % capacity
+    left = {}
+    for row in range(max(0, written - capacity), written):
+        left.setdefault(row // episode, []).append(row)
+    for place in range(capacity):
+        axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=FREE))
+        axes.text(place + 0.47, -0.12, str(place), ha="center", va="top", color=figures.NEUTRAL, fontsize=9)
+    for number, rows in left.items():
+        for row in rows:
+            place = row % capacity
+            axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=EPISODES[number % len(EPISODES)]))
+            last = (row + 1) % episode == 0
+            text = f"{number}\nend" if last else str(number)
+            axes.text(place + 0.47, 0.5, text, ha="center", va="center", color="white", fontweight="bold", fontsize=10)
+    axes.annotate(
+        "next write",
+        (at + 0.47, 1.03),
+        (at + 0.47, 1.75),
+        ha="center",
+        color=figures.BUGGY,
+        fontweight="bold",
+        arrowprops={"arrowstyle": "-|>", "color": figures.BUGGY, "lw": 2},
+    )
+    told = []
+    for number, rows in left.items():
+        finished = rows[-1] == number * episode + episode - 1
+        cut = len(rows) < episode and finished
+        told.append(f"episode {number}: {len(rows)} rows{', cut' if cut else '' if finished else ', not ended'}")
+    axes.text(0, -0.75, "    ".join(told), va="top", fontsize=9.5, color=figures.NEUTRAL)
+    axes.set_xlim(-0.1, capacity + 0.1)
+    axes.set_ylim(-1.3, 2.1)
+    figure.described = (
+        f"A ring buffer of {capacity} places after {written} rows in episodes of {episode}; the next write goes to "
+        f"place {at}. In it: {'; '.join(told)}."
+    )
+    return figure
+
+
+def cores_over_time(*, cores: int = 4, steps: int = 36):
+    """Four trainings on four cores over time: with a thread each, and with as many threads each as there are cores."""
+    figure, both = _drawing(
+        "Four trainings on four cores: the same work, done by one thread or by four", height=5, rows=2
+    )
+    told = []
+    for axes, threads in zip(both, (1, cores), strict=True):
+        slots, done = _schedule(cores, processes=4, threads=threads, steps=steps)
+        for core, step, process, works in slots:
+            look = {"facecolor": EPISODES[process]} if works else {"facecolor": "white", "hatch": "////"}
+            axes.add_patch(Rectangle((step, core), 0.95, 0.85, edgecolor=EPISODES[process], lw=0.6, **look))
+        share = sum(works for *_, works in slots) / len(slots)
+        name = "1 thread each" if threads == 1 else f"{threads} threads each"
+        axes.text(0, -0.35, f"{name}: {done} operations finished, {share:.0%} of the time at work", fontweight="bold")
+        for core in range(cores):
+            axes.text(-0.4, core + 0.42, f"core {core}", ha="right", va="center", fontsize=9, color=figures.NEUTRAL)
+        axes.set_xlim(-3.5, steps)
+        axes.set_ylim(cores, -1)
+        told.append(f"{name}: {done} operations finished, {share:.0%} of the time at work")
+    both[1].text(
+        steps / 2,
+        cores + 0.2,
+        "time →    a colour for each training; filled: at work; hatched: "
+        "spinning, waiting for a thread that has no core",
+        ha="center",
+        va="top",
+        fontsize=9,
+    )
+    both[1].set_ylim(cores + 0.8, -1)
+    figure.described = "A drawing of four cores over time, shared by four trainings. " + ". ".join(told) + "."
+    return figure
+
+
+def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int = 3) -> tuple[list, int]:
+    """Cores given to threads by turns of `turn` steps. An operation is `cores` steps of work, split over the threads of
+    a process; who is done with its part spins until all are. Returns (core, step, process, works), and how many
+    operations were finished."""
+    part = cores // threads
+    left = {(process, thread): part for process in range(processes) for thread in range(threads)}
+    waiting = list(left)
+    random.Random(0).shuffle(waiting)
+    running, slots, finished = {}, [], 0
+    for step in range(steps):
+        for core in range(cores):
+            holder, since = running.get(core, (None, step))
+            if holder is None or step - since >= turn:
+                if holder is not None:
+                    waiting.append(holder)
+                running[core] = (waiting.pop(0), step)
+        for core, (holder, _) in running.items():
+            works = left[holder] > 0
+            left[holder] -= works
+            slots.append((core, step, holder[0], works))
+        for process in range(processes):
+            own = [(process, thread) for thread in range(threads)]
+            if not any(left[each] for each in own):
+                left.update(dict.fromkeys(own, part))
+                finished += 1
+    return slots, finished
+
+
+def actions_block():
+    """What goes into a critic when every action is evaluated, and what is left of it when the first layer is split."""
+    figure, axes = _drawing("All actions of a batch: put together, or split", height=4.2)
+    _box(axes, 0, 0, (3.6, 3.4, 1.5), "#BBBBBB")
+    _box(axes, 3.6, 0, (0.35, 3.4, 1.5), figures.BUGGY)
+    axes.text(1.8, 1.7, "the state,\nthe same for\nevery action", ha="center", va="center", fontsize=10)
+    axes.annotate(
+        "the action",
+        (3.78, 0.2),
+        (3.6, -0.75),
+        ha="center",
+        color=figures.BUGGY,
+        fontweight="bold",
+        arrowprops={"arrowstyle": "-", "color": figures.BUGGY},
+    )
+    axes.text(-0.15, 1.7, "A actions", rotation=90, ha="right", va="center")
+    axes.text(1.5, -0.12, "S + d features", ha="center", va="top")
+    axes.text(0.25, 4.1, "B states", ha="right", va="bottom")
+    axes.text(2.4, 5.0, "B × A × (S + d) numbers", ha="center", fontweight="bold", color=figures.BUGGY)
+
+    axes.text(6.5, 2.2, "or", ha="center", fontsize=14)
+    _box(axes, 7.6, 2.6, (2.4, 0.9, 0), "#BBBBBB")
+    axes.text(8.8, 3.05, "B × S", ha="center", va="center")
+    axes.text(8.8, 3.65, "each state once", ha="center", va="bottom", fontsize=10)
+    _box(axes, 7.6, 0, (0.35, 2.0, 0), figures.BUGGY)
+    for row in range(4):
+        axes.plot((7.6, 7.95), (0.5 * row, 0.5 * row), color="white", lw=2)
+    axes.text(8.15, 1.0, "A × d, each action once,\nsome at a time", ha="left", va="center", fontsize=10)
+    axes.text(9.4, 5.0, "B × S + A × d numbers", ha="center", fontweight="bold", color=figures.OURS)
+    axes.set_xlim(-0.8, 11.8)
+    axes.set_ylim(-1.0, 5.5)
+    figure.described = (
+        "Left: a block of B states by A actions by S + d features, of which all but the last d are the state, repeated "
+        "for every action. Right: the same without repetition, B × S numbers of states and A × d of actions, which are "
+        "taken some at a time."
+    )
+    return figure
+
+
+def _box(axes, x: float, y: float, size: tuple[float, float, float], color: str) -> None:
+    """A block with its front at (x, y); the depth goes up and to the right."""
+    width, height, depth = size
+    away = depth * 0.6
+    faces = (
+        [(x, y), (x + width, y), (x + width, y + height), (x, y + height)],
+        [
+            (x, y + height),
+            (x + width, y + height),
+            (x + width + away, y + height + away),
+            (x + away, y + height + away),
+        ],
+        [(x + width, y), (x + width + away, y + away), (x + width + away, y + height + away), (x + width, y + height)],
+    )
+    for face, alpha in zip(faces, (0.85, 0.6, 0.7), strict=True):
+        axes.add_patch(Polygon(face, facecolor=color, edgecolor="white", alpha=alpha, lw=1))

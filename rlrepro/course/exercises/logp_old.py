@@ -1,0 +1,87 @@
+"""Exercises of chapter 2: logp_old."""
+
+import torch
+from torch.distributions import Categorical, Independent, Normal
+
+from rlrepro.cases.logp_old import BUGGY, FIXED
+from rlrepro.course.exercises.core import Hint, exercise, how_far, near
+
+
+@exercise("2.1")
+def factor(my_factor, records):
+    """A function: peak of 1.0.0 over that of 1.1.0 for so many rows and that max_batchsize."""
+    sizes = [record.setting for record in records.all("logp_old.peak_by_chunk", release=FIXED)]
+    for setting in sizes:
+        chosen = {"rows": setting["rows"], "max_batchsize": setting["max_batchsize"]}
+        peaks = [records.get("logp_old.peak_by_chunk", release=each, **chosen).value for each in (BUGGY, FIXED)]
+        expected, found = peaks[0] / peaks[1], my_factor(*chosen.values())
+        if not near(found, expected, 0.1):
+            raise Hint(
+                f"With {chosen} your {found:.3g} is {how_far(found, expected)}. How many rows has the largest chunk?"
+            )
+    for rows, size in ((500, 64), (100, 96), (20, 64)):
+        expected, found = rows / (rows if rows < size else size + rows % size), my_factor(rows, size)
+        if not near(found, expected, 0.1):
+            raise Hint(
+                f"{rows} rows in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does the "
+                "remainder go, and what if there is less than one chunk?"
+            )
+
+
+@exercise("2.2")
+def longest_rollout(my_rows, records):
+    """A function of (records, gib): the longest rollout that 1.0.0 takes, from its measured peaks alone."""
+    measured = records.get("logp_old.largest_rollout", release=BUGGY)
+    peaks_only = type(records)(record for record in records if record.name == "logp_old.peak")
+    half = type(records)(record.model_copy(update={"value": record.value // 2}) for record in peaks_only)
+    found, twice = my_rows(peaks_only, measured.setting["gib"]), my_rows(half, measured.setting["gib"])
+    if not near(found, measured.value, 0.1):
+        raise Hint(
+            f"{found:,.0f} rows on {measured.setting['gib']} GiB are {how_far(found, measured.value)} (by over 10%). "
+            "What does one more row cost, by the two longest rollouts of 1.0.0?"
+        )
+    if not near(twice, 2 * found, 0.1):
+        raise Hint("With records in which each peak is half as high, your function does not find twice the rows.")
+
+
+@exercise("2.3")
+def one_number_a_row(my_logp, records):
+    """A function of (dist, actions): log-probabilities of shape (rows,) for any distribution."""
+    loc = torch.zeros(5, 3)
+    cases = {
+        "Categorical": (Categorical(logits=torch.randn(5, 4)), torch.tensor([0, 1, 2, 3, 0])),
+        "Independent(Normal)": (Independent(Normal(loc, 1.0), 1), torch.randn(5, 3)),
+        "Normal over 3 actions": (Normal(loc, 1.0), torch.randn(5, 3)),
+        "Normal over 1 action": (Normal(loc[:, :1], 1.0), torch.randn(5, 1)),
+    }
+    for name, (dist, actions) in cases.items():
+        found, plain = my_logp(dist, actions), dist.log_prob(actions)
+        if found.shape != (5,):
+            raise Hint(f"{name}: expected one number for each of 5 rows, found shape {tuple(found.shape)}.")
+        if not torch.allclose(found, plain.reshape(5, -1).sum(1)):
+            raise Hint(
+                f"{name}: the numbers are wrong. Actions of one row are independent: what does that make of their "
+                "log-probabilities?"
+            )
+
+
+@exercise("2.4")
+def evaluate_in_chunks(my_evaluate, records):
+    """A function of (fn, rows, size): fn of all rows, of which fn never sees more than `size` at a time."""
+    for count, size in ((10, 4), (8, 4), (3, 4), (7, 6)):
+        seen = []
+
+        def fn(rows, seen=seen):
+            seen.append(len(rows))
+            return rows.square().sum(1)
+
+        rows = torch.arange(2.0 * count).reshape(count, 2)
+        found = my_evaluate(fn, rows, size)
+        if max(seen, default=0) > size:
+            raise Hint(
+                f"{count} rows in chunks of {size}: your function was given {seen} rows. That is upstream's merge_last."
+            )
+        if len(seen) != -(-count // size):
+            raise Hint(f"{count} rows in chunks of {size}: {len(seen)} calls are more than needed, or too few.")
+        if not torch.equal(found, rows.square().sum(1)):
+            raise Hint("The result is not that of all rows at once, in their order.")

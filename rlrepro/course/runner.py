@@ -1,0 +1,198 @@
+"""Run notebooks through papermill, so that a failed run loses nothing of an earlier one.
+
+A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT when it has succeeded.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import papermill
+from filelock import FileLock, Timeout
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+from papermill.execute import ERROR_MARKER_TAG
+
+from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a notebook's run went: `path` is the executed notebook, or the partial one with `error` set."""
+
+    name: str
+    path: Path
+    seconds: float
+    error: str | None = None
+
+
+class UnknownNotebook(ValueError):
+    """No notebook of that name, or no folder of notebooks."""
+
+
+class UnknownParameter(ValueError):
+    """A parameter that none of the chosen notebooks has."""
+
+
+class Busy(RuntimeError):
+    """Another run is writing to the same folder."""
+
+
+def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks named by number ("02") or name, all where none is named. Raises UnknownNotebook otherwise."""
+    there = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+    if not there:
+        raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or name its folder")
+    names = ", ".join(path.stem for path in there)
+    chosen = []
+    for name in only:
+        found = [path for path in there if name in (path.stem, path.stem.split("_")[0])]
+        if not found:
+            raise UnknownNotebook(f"no notebook {name!r}; there are {names}")
+        chosen += found
+    return sorted(set(chosen)) if only else there
+
+
+def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
+    """The notebooks that `out` lacks, or their records, or has of another text; and with any of them those that judge
+    what the others measured."""
+    there = find_notebooks(folder=folder)
+    old = [path for path in there if not _is_of(Path(out) / path.name, path)]
+    last = [path for path in there if "run" in parameters_of(path)]
+    return sorted({*old, *last}) if old else []
+
+
+def parameters_of_run(out: Path) -> dict[str, object]:
+    """With which profile and device the notebooks in `out` were run; smoke and auto where there are none."""
+    for path in sorted(Path(out).glob("*.ipynb")):
+        executed = _read(path)
+        if executed and "papermill" in executed.metadata:
+            given = executed.metadata.papermill.parameters
+            return {"profile": given.get("profile", "smoke"), "device": given.get("device", "auto")}
+    return {"profile": "smoke", "device": "auto"}
+
+
+def _is_of(executed: Path, notebook: Path) -> bool:
+    """Whether that is this notebook, executed, with its records beside it."""
+    found = _read(executed) if executed.with_suffix(".jsonl").exists() else None
+    return found is not None and _texts(found) == _texts(_read(notebook))
+
+
+def _texts(notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
+
+
+def _read(path: Path):
+    """The notebook, or None where there is none that can be read."""
+    try:
+        return nbformat.read(path, as_version=4)
+    except (OSError, ValueError, nbformat.ValidationError):
+        return None
+
+
+def parameters_of(notebook: Path) -> dict[str, str]:
+    """The parameters of a notebook and what each means, from the comments in its parameters cell."""
+    found = papermill.inspect_notebook(str(notebook))
+    return {name: (each["help"] or "").strip() for name, each in found.items()}
+
+
+def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> None:
+    """Raises UnknownParameter, listing the valid ones, for a name that no notebook has: papermill only warns."""
+    valid = {name for notebook in notebooks for name in parameters_of(notebook)}
+    if unknown := set(given) - valid:
+        raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
+
+
+def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
+    """Run each notebook with those of the parameters it has; yields a Run for each, failed ones too.
+
+    Raises Busy where another run holds `out`, and UnknownParameter before anything runs.
+    """
+    notebooks, out = list(notebooks), Path(out).resolve()
+    check_parameters(notebooks, given)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            for notebook in notebooks:
+                yield _run(notebook, out, given)
+    except Timeout:
+        raise Busy(f"another run is writing to {out}; wait for it, or choose another folder with --out") from None
+
+
+def _run(notebook: Path, out: Path, given) -> Run:
+    partial = out / "partial" / notebook.stem
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    target = partial / notebook.name
+    profile = given.get("profile", "smoke")
+    allowed = math.ceil(limit(CELL_SECONDS.get(profile, CELL_SECONDS["full"])))
+    own, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
+    start = time.monotonic()
+    error = None
+    try:
+        papermill.execute_notebook(
+            notebook,
+            target,
+            parameters={name: value for name, value in {**given, **folders}.items() if name in own},
+            kernel_name="python3",
+            cwd=notebook.parent,
+            progress_bar={"desc": notebook.stem},
+            autosave_cell_every=0,
+            start_timeout=math.ceil(limit(KERNEL_SECONDS)),
+            execution_timeout=allowed,
+            interrupt_on_timeout=True,  # the traceback then shows where the cell was, and releases end with it
+            error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
+            iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
+    except PapermillExecutionError as failed:
+        error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
+    except (DeadKernelError, CellTimeoutError) as failed:
+        error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
+    except OSError as failed:
+        error = f"{_last_cell(target)}: a file could not be read or written: {failed}"
+    except RuntimeError as failed:
+        if not str(failed).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
+            raise
+        error = f"the start of its kernel: {failed}; on a slow machine set {FACTOR}=2, which doubles every limit"
+    if late := _late_cell(target, allowed):
+        number, first_line = late
+        what = f"the cell that begins with {first_line!r}, under the profile {profile},"
+        error = f"cell {number}: {overrun(what, allowed, 'It was interrupted; the notebook below shows where.')}"
+    seconds = time.monotonic() - start
+    if error:
+        return Run(notebook.stem, target, seconds, error)
+    for path in partial.iterdir():
+        if (out / path.name).is_dir():
+            shutil.rmtree(out / path.name)
+        path.replace(out / path.name)
+    partial.rmdir()
+    return Run(notebook.stem, out / notebook.name, seconds)
+
+
+def _late_cell(partial: Path, allowed: float) -> tuple[int, str] | None:
+    """The number and first line of the cell that took all of its time, if one did. A cell may catch the interrupt, and
+    seem to have succeeded."""
+    executed = _read(partial)
+    cells = executed.cells if executed else []
+    cells = [cell for cell in cells if ERROR_MARKER_TAG not in cell.metadata.get("tags", ())]  # papermill's own
+    for number, cell in enumerate(cells):
+        if (cell.metadata.get("papermill", {}).get("duration") or 0) >= allowed:
+            return number, (cell.source.splitlines() or [""])[0]
+    return None
+
+
+def _last_cell(partial: Path) -> str:
+    """The cell that the kernel never answered; papermill itself marks it as completed."""
+    if not partial.exists():
+        return "its start"
+    cells = enumerate(nbformat.read(partial, as_version=4).cells)
+    code = [(i, cell.metadata.get("execution", {})) for i, cell in cells if cell.cell_type == "code"]
+    unanswered = [i for i, execution in code if "shell.execute_reply" not in execution]
+    return f"cell {unanswered[0]}" if unanswered else "its end"

@@ -1,0 +1,58 @@
+"""Call Jupyter Book: a warning is an error, and nothing is asked of a network."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from rlrepro.course.site.assemble import BOOK, stage
+from rlrepro.lab.limits import BOOK_SECONDS, TookTooLong, locked, waiting_for
+from rlrepro.metadata import address
+
+RESULTS = BOOK.parent / "results"
+
+
+class BookFailed(RuntimeError):
+    """Jupyter Book is not installed, warned of something, or failed."""
+
+
+def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
+    """The book of that run, in `target/_build/html`; returns its first page. A book that is there already is replaced
+    when the new one is complete.
+
+    Raises BookFailed with Jupyter Book's warnings, and NothingToShow and ScriptUnavailable as `stage` does.
+    """
+    if not find_spec("jupyter_book"):
+        raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
+    html = Path(target) / "_build" / "html"
+    html.parent.mkdir(parents=True, exist_ok=True)
+    lock = locked(html.parent / ".lock", "builds this book")
+    with lock, tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
+        for left in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        source = Path(folder) / "source"
+        stage(Path(run), source, results=results, repository=address())
+        call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
+        try:
+            with waiting_for("Jupyter Book", BOOK_SECONDS) as allowed:
+                done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=allowed)
+        except TookTooLong as error:
+            raise BookFailed(str(error)) from error
+        if done.returncode:
+            raise BookFailed("Jupyter Book says:\n" + "\n".join(_complaints(done.stdout + done.stderr)))
+        if html.exists():
+            html.rename(Path(folder) / "before")
+        (Path(folder) / "_build" / "html").rename(html)
+    return html / "index.html"
+
+
+def _arguments(source: Path, out: str) -> list[str]:
+    return ["build", str(source), "--path-output", out, "--all", "--warningiserror", "--keep-going", "--quiet"]
+
+
+def _complaints(text: str) -> list[str]:
+    lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
+    return [line for line in lines if re.search("warning:|error:", line, re.IGNORECASE)] or lines[-20:]

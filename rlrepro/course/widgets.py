@@ -1,0 +1,84 @@
+"""Widgets for a notebook: pictures that follow sliders, with a kernel and, on a static page, without one."""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from html import escape
+
+import ipywidgets as widgets
+
+from rlrepro.evidence import figures
+from rlrepro.fit import Plan
+from rlrepro.lab.units import format_value
+
+GIB = 2**30
+
+
+def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
+    """What each stage of an update needs, against the card; the axis reaches as far as `most_bytes` need."""
+    failing = planned.failing_stage(gib)
+    verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
+    sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
+    shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size)
+    figure, axes = figures.new_figure(f"{verdict}\n{shown}", height=3)
+    for position, (stage, needed) in enumerate(planned.needed.items()):
+        color = figures.BUGGY if needed > gib * GIB else figures.UPSTREAM
+        axes.barh(position, planned.stages[stage] / GIB, color=color, height=0.55)
+        axes.barh(position, needed / GIB, color=color, height=0.55, alpha=0.35)
+        axes.text(needed / GIB, position, f" {format_value(needed, 'B')}", va="center", color=color, fontweight="bold")
+    axes.axvline(gib, color=figures.NEUTRAL, ls="--", lw=1.5)
+    axes.set_yticks(range(len(planned.stages)), list(planned.stages))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.35 * max(gib, (most_bytes or planned.peak_bytes) / GIB))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the card")
+    return figure
+
+
+def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float = 8) -> widgets.Widget:
+    """Sliders for card, network and sizes over `plan_picture`; each change plans anew, so it needs a kernel.
+
+    `make_plan(width)` gives a Plan of the network of that width.
+    """
+    plans = {}
+    powers = {"base": 2, "step": 1, "readout_format": ",.0f"}
+    controls = {
+        "gib": widgets.FloatLogSlider(gib, base=2, min=-4, max=9, step=0.5, description="card, GiB"),
+        "width": widgets.SelectionSlider(options=list(widths), description="width"),
+        "rollout": widgets.FloatLogSlider(rollout, min=0, max=20, description="rollout", **powers),
+        "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
+        "batch_size": widgets.FloatLogSlider(64, min=0, max=14, description="batch_size", **powers),
+    }
+    picture = widgets.Image(format="png", layout={"align_self": "flex-start"})
+
+    def draw(_=None):
+        width = controls["width"].value
+        sizes = {name: int(controls[name].value) for name in ("rollout", "max_batchsize", "batch_size")}
+        try:
+            plans[width] = plans.get(width) or make_plan(width)
+            figure = plan_picture(plans[width].at(**sizes), controls["gib"].value)
+        except Exception as error:  # a widget would swallow it
+            figure, axes = figures.new_figure(f"{type(error).__name__}: {error}", height=1)
+            axes.set_axis_off()
+        picture.value = figure.png()
+
+    for control in controls.values():
+        control.style.description_width, control.continuous_update = "9em", False
+        control.observe(draw, names="value")
+    draw()
+    return widgets.VBox([*controls.values(), picture])
+
+
+def slide(pictures: dict[str, figures.Figure], name: str) -> widgets.Widget:
+    """A slider that moves between pictures made beforehand, also on a page that has no kernel: `name` is what it sets,
+    `pictures` maps each of its settings to a figure."""
+    stack = widgets.Stack([_shown(figure, name, setting) for setting, figure in pictures.items()], selected_index=0)
+    slider = widgets.IntSlider(0, 0, len(pictures) - 1, description=name, readout=False)
+    slider.style.description_width = "9em"
+    widgets.jslink((slider, "value"), (stack, "selected_index"))
+    return widgets.VBox([slider, stack])
+
+
+def _shown(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
+    """The picture with its setting above it and its words beside it, which widgets.Image has no place for."""
+    data, alt = b64encode(figure.png()).decode(), escape(figure.alt())
+    return widgets.HTML(f'<b>{escape(f"{name} {setting}")}</b><br><img alt="{alt}" src="data:image/png;base64,{data}">')

@@ -1,0 +1,14 @@
+"""Records of what was measured, and what they say: claims, verdicts, comparisons of runs, plots."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submodules=["figures"],
+    submod_attrs={
+        "claims": ["Claim", "Outcome", "Verdict"],
+        "growth": ["growth_exponent"],
+        "schema": ["Quantity", "UndeclaredRecord"],
+        "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],
+    },
+)

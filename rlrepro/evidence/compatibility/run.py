@@ -1,0 +1,38 @@
+"""Try what is planned, and keep a record of each fix with each release."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlrepro.evidence import RecordBook, Records, read_records
+from rlrepro.evidence.compatibility.environments import Outcome, environments, outcomes
+from rlrepro.evidence.compatibility.table import NAME
+
+
+def run(path: Path, wheel: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome]:
+    """Try each planned environment and add its outcomes to the records at `path`, in place of older ones of the same
+    release. Raises UvMissing, and what RecordBook raises."""
+    chosen = environments(only)
+    releases = {each.release for each in chosen}
+    book = RecordBook(path, case=NAME.partition(".")[0], profile="full", device="cpu", seed=0)
+    if path.exists():
+        kept = [
+            each for each in read_records(path) if (each.setting["library"], each.setting["release"]) not in releases
+        ]
+        book.records = Records(kept)
+    for environment in chosen:
+        library, release = environment.release
+        for outcome in outcomes(environment, wheel):
+            book.add(
+                NAME.partition(".")[2],
+                outcome.works,
+                "yes/no",
+                fix=outcome.fix,
+                library=library,
+                release=release,
+                python=outcome.versions.get("python", environment.python),
+                torch=outcome.versions.get("torch"),
+                numpy=outcome.versions.get("numpy"),
+                gymnasium=outcome.versions.get("gymnasium"),
+                why=outcome.why,
+            )
+            yield outcome

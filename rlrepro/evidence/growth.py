@@ -1,0 +1,18 @@
+"""How a quantity grows with a size."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rlrepro.evidence.records import MissingRecord
+
+
+def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
+    """k of the least-squares fit value = c * size**k on logarithms: 0 is constant, 1 linear.
+
+    Raises MissingRecord if there are fewer than two different sizes.
+    """
+    sizes = list(sizes)
+    if len(set(sizes)) < 2:
+        raise MissingRecord(f"growth needs measurements at two sizes or more, found {sizes}")
+    return float(np.polyfit(np.log(sizes), np.log(list(values)), 1)[0])

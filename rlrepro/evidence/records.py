@@ -1,0 +1,206 @@
+"""Records: what was measured, in which setting, on which machine; kept as JSON lines.
+
+One file holds one notebook's run. A file is replaced as a whole each time a record is added, so that a full disk or
+a killed process leaves the records of before; a line that is damaged all the same is named and the rest is read.
+"""
+
+import os
+import warnings
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rlrepro.evidence.schema import Quantity, declared
+from rlrepro.lab.machine import Machine, resolve_device, this_machine
+from rlrepro.lab.units import UNITS, format_value
+
+Scalar = str | bool | int | float | None
+
+
+class MissingRecord(LookupError):
+    """A judgement needs a measurement that the records do not hold."""
+
+
+class Record(BaseModel):
+    """One measured value with its unit, setting and machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    schema_version: Literal[1] = 1
+    name: str = Field(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+$")  # "case.measurement"
+    value: Scalar | list[int]
+    unit: str
+    spread: tuple[float, float] | None = None  # low and high, where the value was repeated
+    setting: dict[str, Scalar]
+    device: str
+    profile: str
+    seed: int
+    taken_at: datetime
+    machine: Machine
+
+    @field_validator("unit")
+    @classmethod
+    def _known(cls, unit):
+        if unit not in UNITS:
+            raise ValueError(f"unknown unit {unit!r}; expected one of {', '.join(UNITS)}")
+        return unit
+
+    @model_validator(mode="after")
+    def _of_that_unit(self):
+        try:
+            format_value(self.value, self.unit)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.value!r} is no value in {self.unit!r}") from error
+        return self
+
+    def __str__(self) -> str:
+        setting = ", ".join(f"{key}={value}" for key, value in self.setting.items())
+        return f"{self.name}({setting}) = {format_value(self.value, self.unit)}"
+
+
+class Series(dict):
+    """Measured values by one key of their setting; to ask for one that is not there raises MissingRecord."""
+
+    def __init__(self, name: str, values: dict):
+        super().__init__(values)
+        self.name = name
+
+    def __missing__(self, key):
+        raise MissingRecord(f"no record of {self.name} at {key}")
+
+
+class Records(list):
+    """A list of Record that can be asked for measurements. `problems` tells which lines could not be read."""
+
+    def __init__(self, records=(), problems: tuple[str, ...] = ()):
+        super().__init__(records)
+        self.problems = problems
+
+    def where(self, name: str, **setting) -> "Records":
+        """The records of that name whose setting has these values, in the order they were taken."""
+        return Records(record for record in self if record.name == name and setting.items() <= record.setting.items())
+
+    def all(self, name: str, **setting) -> "Records":
+        """The same, one record at least. Raises MissingRecord, saying what was looked for, where there is none."""
+        found = self.where(name, **setting)
+        if not found:
+            wanted = ", ".join(f"{key}={value}" for key, value in setting.items())
+            raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
+        return found
+
+    def by_place(self) -> dict[tuple[str, str], "Records"]:
+        """The records of each machine and device, by the machine's name and the device."""
+        found = {}
+        for record in self:
+            found.setdefault((record.machine.name, record.device), Records()).append(record)
+        return dict(sorted(found.items()))
+
+    def get(self, name: str, **setting) -> Record:
+        """The newest such record. Raises MissingRecord where there is none."""
+        return self.all(name, **setting)[-1]
+
+    def series(self, name: str, along: str, **setting) -> dict[Any, Any]:
+        """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`."""
+        records = [record for record in self.where(name, **setting) if record.setting.get(along) is not None]
+        found = {record.setting[along]: record.value for record in records}
+        if not found:
+            raise MissingRecord(f"no record of {name} along {along}")
+        return Series(f"{name} along {along}", dict(sorted(found.items())))
+
+
+class RecordBook:
+    """The records of one notebook's run, written to `path` each time one is added.
+
+    `case` is put before each name. What is at `path` already belongs to an earlier run and is replaced by the first
+    record of this one. With `quantities`, nothing else can be added, and their units are taken from there.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        case: str,
+        profile: str,
+        device: str,
+        seed: int,
+        quantities: Collection[Quantity] = (),
+    ):
+        self.path, self.case, self.quantities = Path(path), case, quantities
+        self._common = {"profile": profile, "device": str(resolve_device(device)), "seed": seed}
+        self.records = Records()
+
+    def add(self, name: str, value, unit: str | None = None, *, spread=None, **setting) -> Record:
+        """Keep a measurement and return its record.
+
+        Raises UndeclaredRecord for a name or setting that `quantities` do not declare, pydantic's ValidationError for a
+        bad name, value or unit, and OSError if the file can't be written: it then still holds what it held before,
+        and `records` has what was added.
+        """
+        if self.quantities:
+            quantity = declared(self.quantities, name)
+            quantity.check(setting)
+            unit = quantity.unit
+        record = Record(
+            name=f"{self.case}.{name}",
+            value=_plain(value),
+            unit=unit,
+            spread=spread,
+            setting={key: _plain(each) for key, each in setting.items()},
+            taken_at=datetime.now(UTC),
+            machine=this_machine(),
+            **self._common,
+        )
+        lines = [each.model_dump_json() + "\n" for each in (*self.records, record)]
+        self.records.append(record)
+        _replace(Path(os.path.realpath(self.path)), "".join(lines))
+        return record
+
+
+def _plain(value):
+    """A NumPy or torch number as Python's own."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(
+            error.errno,
+            f"{error.strerror}; the records in {path} are as they were before. Make room or choose another "
+            "folder, then run again",
+            str(path),
+        ) from error
+
+
+def read_records(source: str | Path) -> Records:
+    """All records of a JSON-lines file, or of every *.jsonl file in a folder.
+
+    A damaged line is left out, told by a warning with its file and line number, and listed in `.problems`.
+    Raises FileNotFoundError where there is nothing at `source`.
+    """
+    source = Path(source)
+    if not source.exists():
+        raise FileNotFoundError(f"no records at {source}; `rlrepro reproduce` makes them")
+    records, problems = [], []
+    for path in sorted(filter(Path.is_file, source.glob("*.jsonl"))) if source.is_dir() else [source]:
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+            try:
+                records.append(Record.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                problems.append(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}")
+    for problem in problems:
+        warnings.warn(f"left out a record that can't be read: {problem}", stacklevel=2)
+    return Records(records, tuple(problems))

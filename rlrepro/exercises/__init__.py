@@ -1,9 +1,0 @@
-"""Guesses before a measurement, and exercises after it: `reveal` and `check`.
-
-One file a chapter holds what its exercises ask for; the solutions are in `book/solutions/`.
-"""
-
-from rlrepro.exercises.core import check
-from rlrepro.exercises.guesses import reveal
-
-__all__ = ["check", "reveal"]

@@ -1,0 +1,111 @@
+"""MemoryHistory: what is live on a card, and which line of code made it."""
+
+import linecache
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.storage_tracker import StorageCount
+
+BEFORE, ELSEWHERE = "before", "elsewhere"  # blocks that were there already, and those of no line asked for
+FREED, MADE = "free_completed", "alloc"  # of the caching allocator's record
+
+
+class MemoryHistory:
+    """Notes each block of memory that is taken or given back, as a context manager.
+
+    A block belongs to the outermost line of code below a folder that has one of the names in `within` (a package's):
+    "file.py:12  x = f(y)". On CUDA the caching allocator's own record is read, from torch's snapshot; one that the
+    process keeps already ends with it. On a CPU storages of live tensors are noted, as VirtualCard counts them.
+
+    Raises NoGPUError where CUDA is asked for in vain.
+    """
+
+    def __init__(self, within: Iterable[str], *, device: str = "auto"):
+        self.device = resolve_device(device)
+        self._kept = (_OnCuda if self.device.type == "cuda" else _OnCpu)(frozenset(within), self.device)
+
+    def __enter__(self):
+        self._kept.__enter__()
+        return self
+
+    def __exit__(self, *raised):
+        return self._kept.__exit__(*raised)
+
+    @property
+    def events(self) -> list[tuple[str, int]]:
+        """(line, bytes more or less), one after the other."""
+        return self._kept.events
+
+    def live_by_line(self) -> dict[str, np.ndarray]:
+        """The bytes live after each event, for each line in the order in which they first came."""
+        found = {line: np.zeros(len(self.events), np.int64) for line, _ in self.events}
+        for place, (line, change) in enumerate(self.events):
+            found[line][place] = change
+        return {line: changes.cumsum() for line, changes in found.items()}
+
+
+class _OnCpu(StorageCount):
+    def __init__(self, within, device):
+        super().__init__(None, device)
+        self.events, self._within, self._lines, self._is_over = [], within, {}, False
+
+    def changed(self, address, more, made):
+        if self._is_over:
+            return
+        if address not in self._lines:
+            self._lines[address] = _line(_stack(), self._within) if made else BEFORE
+        self.events.append((self._lines[address], more))
+        if address not in self._counted:  # freed
+            del self._lines[address]
+
+    def __exit__(self, *raised):
+        self._is_over = True
+        return super().__exit__(*raised)
+
+
+class _OnCuda:
+    def __init__(self, within, device):
+        self.events, self._within, self._device = [], within, device
+
+    def __enter__(self):
+        self.events.append((BEFORE, torch.cuda.memory_allocated(self._device)))
+        options = {"context": "alloc", "stacks": "python", "clear_history": True}
+        torch.cuda.memory._record_memory_history(**options, device=self._device)
+
+    def __exit__(self, *raised):
+        index = torch.cuda.current_device() if self._device.index is None else self._device.index
+        trace = torch.cuda.memory._snapshot(self._device)["device_traces"][index]
+        torch.cuda.memory._record_memory_history(enabled=None, device=self._device)
+        self.events += events_of(trace, self._within)
+
+
+def events_of(trace: Iterable[dict], within: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """The events of a caching allocator's record, which is one device's "device_traces" in torch's snapshot."""
+    lines = {}
+    for entry in trace:
+        if entry["action"] == MADE:
+            lines[entry["addr"]] = _line(((each["filename"], each["line"]) for each in entry["frames"]), within)
+            yield lines[entry["addr"]], entry["size"]
+        elif entry["action"] == FREED:
+            yield lines.pop(entry["addr"], BEFORE), -entry["size"]
+
+
+def _stack() -> Iterator[tuple[str, int]]:
+    frame = sys._getframe(1)
+    while frame:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _line(frames: Iterable[tuple[str, int]], within: frozenset[str]) -> str:
+    """The outermost of these frames, the innermost of which comes first, that lies in such a folder."""
+    inside = [frame for frame in frames if not within.isdisjoint(Path(frame[0]).parts[:-1])]
+    if not inside:
+        return ELSEWHERE
+    filename, number = inside[-1]
+    return f"{Path(filename).name}:{number}  {linecache.getline(filename, number).strip()}"

@@ -1,0 +1,126 @@
+"""VirtualCard(gib=8): run code as if on a card of that size, with or without a GPU."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.storage_tracker import StorageCount
+from rlrepro.lab.units import format_value
+
+NO_ENGINE = "unable to find an engine"  # cuDNN's words where none of its ways to compute got a workspace
+
+
+@contextmanager
+def as_out_of_memory() -> Iterator[None]:
+    """Raise torch.OutOfMemoryError where a convolution on a full card raises a RuntimeError of another kind."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        if NO_ENGINE not in str(error):
+            raise
+        raise torch.OutOfMemoryError(str(error)) from error
+
+
+class VirtualCard:
+    """A card of `gib` GiB, as a context manager: inside it, too much live memory raises torch.OutOfMemoryError. With
+    None nothing is refused, and the card only keeps its account.
+
+    On CUDA the process is limited to that share of the real card (`set_per_process_memory_fraction`), and the
+    earlier limit is restored on exit. On CPU the storages of live tensors are counted: those that operators create
+    and those from before that operators read, each once however many views it has. An operator that would pass the
+    limit is refused before it allocates, as a card would. Not counted on CPU: temporaries inside operators (under
+    `torch.inference_mode`, composite operators are one), memory borrowed from NumPy (the host's, on a real card) and
+    work of other threads. Cards can be nested, and the smallest limit holds; on CUDA the inner one restarts the peak.
+
+    `live_bytes` and `peak_bytes` are the card's account, also after exit (then as of the exit).
+    Raises ValueError for a size that is not positive or, on CUDA, larger than the real card, and RuntimeError where a
+    card is entered that is entered already.
+    """
+
+    def __init__(self, gib: float | None = 8.0, *, device: str = "auto"):
+        if gib is not None and not gib > 0:
+            raise ValueError(f"gib must be positive, or None for no limit; found {gib!r}")
+        self.limit_bytes = None if gib is None else int(gib * 2**30)
+        self.device = resolve_device(device)
+        self._account = _Closed(0, 0)
+
+    def __enter__(self):
+        if not isinstance(self._account, _Closed):
+            raise RuntimeError("this card is entered already; make another VirtualCard to nest them")
+        account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
+        account.__enter__()
+        self._account = account
+        return self
+
+    def __exit__(self, *raised):
+        account = self._account
+        self._account = _Closed(account.live_bytes, account.peak_bytes)
+        account.__exit__(*raised)
+
+    @property
+    def live_bytes(self) -> int:
+        return self._account.live_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        return self._account.peak_bytes
+
+    def restart_peak(self) -> None:
+        """Let `peak_bytes` start again from what is live now."""
+        self._account.restart_peak()
+
+
+class _Closed:
+    def __init__(self, live_bytes, peak_bytes):
+        self.live_bytes, self.peak_bytes = live_bytes, peak_bytes
+
+
+class _CudaAccount:
+    """The caching allocator's account under a limit on this process."""
+
+    def __init__(self, limit_bytes, device):
+        total = torch.cuda.get_device_properties(device).total_memory
+        limit_bytes = total if limit_bytes is None else limit_bytes
+        if limit_bytes > total:
+            raise ValueError(
+                f"a virtual card of {format_value(limit_bytes, 'B')} does not fit on {device}, which has "
+                f"{format_value(total, 'B')}; choose a smaller gib"
+            )
+        self.device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+        self.fraction = limit_bytes / total
+
+    @contextmanager
+    def _limited(self):
+        before = torch.cuda.get_per_process_memory_fraction(self.device)
+        gc.collect()  # what earlier calls left counts against the limit: garbage,
+        torch._C._cuda_clearCublasWorkspaces()  # workspaces, which come back when they are needed,
+        torch.cuda.empty_cache()  # and cached blocks
+        torch.cuda.reset_peak_memory_stats(self.device)
+        torch.cuda.set_per_process_memory_fraction(min(before, self.fraction), self.device)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, self.device)
+
+    def __enter__(self):
+        self._manager = self._limited()
+        self._manager.__enter__()
+
+    def __exit__(self, *raised):
+        return self._manager.__exit__(*raised)
+
+    @property
+    def live_bytes(self):
+        return torch.cuda.memory_allocated(self.device)
+
+    @property
+    def peak_bytes(self):
+        return torch.cuda.max_memory_allocated(self.device)
+
+    def restart_peak(self):
+        torch.cuda.reset_peak_memory_stats(self.device)
