@@ -1,4 +1,4 @@
-"""Which extra each command needs, and what it says where that is not installed."""
+"""The extra that each command needs, and the error message if it is not installed."""
 
 import sys
 
@@ -8,32 +8,32 @@ from packaging.utils import canonicalize_name
 
 from rlrepro.metadata import requirements
 
-OF_COMMAND = {  # the extra of each command that needs one
+EXTRA_OF_COMMAND = {
     "book": "course",
     "carry": "course",
-    "doctor": "watch",  # for --run alone
+    "doctor": "watch",  # only for --run
     "fetch": "lab",
     "fit": "fit",
     "matrix": "lab",
     "reproduce": "course",
     "verdicts": "course",
 }
-PYTHONS = ("3.11", "3.12")  # that the course runs on, and why
+PYTHONS = ("3.11", "3.12")  # the course runs on these, for this reason:
 BECAUSE = "tianshou 2.x needs 3.11, and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13 or later"
 
 
 class Commands(click.Group):
-    """A group of commands. One that misses a package says which extra brings it."""
+    """A group of commands. If a package is missing, the error names the extra that installs it."""
 
     def invoke(self, ctx: click.Context):
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
             command, package = ctx.invoked_subcommand, canonicalize_name((error.name or "").partition(".")[0])
-            extra = OF_COMMAND.get(command)
+            extra = EXTRA_OF_COMMAND.get(command)
             if not extra or package not in {canonicalize_name(Requirement(line).name) for line in requirements(extra)}:
                 raise
-            told = f"rlrepro {command} needs {package}: pip install 'rlrepro[{extra}]'"
+            message = f"rlrepro {command} needs {package}: pip install 'rlrepro[{extra}]'"
             if extra == "course" and "{}.{}".format(*sys.version_info) not in PYTHONS:
-                told += f", with Python {' or '.join(PYTHONS)} ({BECAUSE})"
-            raise click.ClickException(told) from None
+                message += f", with Python {' or '.join(PYTHONS)} ({BECAUSE})"
+            raise click.ClickException(message) from None

@@ -1,4 +1,4 @@
-"""What this project says of itself: as its metadata have it, or pyproject.toml where a checkout is not installed."""
+"""The project's own metadata: as installed or, in a checkout that is not installed, from pyproject.toml."""
 
 import importlib.metadata
 from pathlib import Path
@@ -14,36 +14,37 @@ PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
 
 def address() -> str:
-    """The address of the repository; empty where none is named."""
+    """The address of the repository; empty if there is none."""
     try:
         listed = importlib.metadata.metadata("rlrepro").get_all("Project-URL") or ()
     except importlib.metadata.PackageNotFoundError:
         return _checkout().get("urls", {}).get("Repository", "")
-    return dict(each.split(", ") for each in listed).get("Repository", "")
+    return dict(url.split(", ") for url in listed).get("Repository", "")
 
 
 def requirements(extra: str = "course") -> list[str]:
-    """What rlrepro with one of its extras is built on, here, as lines for pip."""
-    declared, extras, found = [Requirement(text) for text in _declared()], ["", extra], {}
-    for name in extras:  # which grows: an extra may name others
-        for each in declared:
-            if (each.marker.evaluate({"extra": name}) if each.marker else not name) is False:
+    """The requirements of rlrepro with one of its extras on this machine, as lines for pip."""
+    declared, extras, lines = [Requirement(text) for text in _declared()], ["", extra], {}
+    for name in extras:  # the list grows: an extra may include others
+        for requirement in declared:
+            marker = requirement.marker
+            if (marker.evaluate({"extra": name}) if marker else not name) is False:
                 continue
-            if each.name == "rlrepro":
-                extras += sorted(each.extras - set(extras))
+            if requirement.name == "rlrepro":
+                extras += sorted(requirement.extras - set(extras))
             else:
-                found[str(each).partition(";")[0]] = True
-    return list(found)
+                lines[str(requirement).partition(";")[0]] = True
+    return list(lines)
 
 
 def _declared() -> list[str]:
-    """All requirements; those of an extra have a marker that says so."""
+    """All requirements; a marker names the extra that one belongs to."""
     try:
         return importlib.metadata.requires("rlrepro") or []
     except importlib.metadata.PackageNotFoundError:
         project = _checkout()
     extras = project.get("optional-dependencies", {}).items()
-    return project["dependencies"] + [f'{each}; extra == "{extra}"' for extra, several in extras for each in several]
+    return project["dependencies"] + [f'{line}; extra == "{extra}"' for extra, lines in extras for line in lines]
 
 
 def _checkout() -> dict:

@@ -123,7 +123,7 @@ def test_the_command_says_what_to_run_over_there(few, tmp_path):
     """A machine with this very Python, for which the first line is run."""
     (tmp_path / "there").write_text("orjson==3\n")
     here = "{}.{}".format(*sys.version_info)
-    arguments = [tmp_path / "to carry", "--python", here, "--there", tmp_path / "there"]
+    arguments = [tmp_path / "to carry", "--python", here, "--installed", tmp_path / "there"]
     done = CliRunner().invoke(main, ["carry", *map(str, arguments)])
     assert done.exit_code == 0, done.output
     install, run = done.output.splitlines()[-2:]
@@ -140,6 +140,6 @@ def test_the_command_says_what_to_run_over_there(few, tmp_path):
 def test_a_list_that_can_not_be_read_is_an_error_of_the_command(run_cli, tmp_path, text, code):
     if text:
         (tmp_path / "there").write_text(text)
-    done = run_cli("carry", "out", "--python", "3.12", "--there", "there")
+    done = run_cli("carry", "out", "--python", "3.12", "--installed", "there")
     assert done.returncode == code and "there" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from rlrepro.doctor import examine
 from rlrepro.doctor.ast_index import Module
-from rlrepro.doctor.autofix import Changed, mendings
+from rlrepro.doctor.autofix import Changed, fixed_files
 from rlrepro.doctor.edits import rewritten, with_argument
 from rlrepro.doctor.versions import Versions
 
@@ -30,7 +30,7 @@ for _ in range(100):
 
 def mended(path, versions=OLD):
     found = examine([path], versions=versions)
-    return mendings(found)
+    return fixed_files(found)
 
 
 @pytest.mark.parametrize("title", TROUBLED)
@@ -39,7 +39,7 @@ def test_what_was_cured_is_not_found_again(tmp_path, title):
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(text))
     before = examine([path], versions=versions_for(given))
-    for each in mendings(before):
+    for each in fixed_files(before):
         each.write()
     ast.parse(path.read_text())
     after = examine([path], versions=versions_for(given))
@@ -48,7 +48,7 @@ def test_what_was_cured_is_not_found_again(tmp_path, title):
     assert left <= expected  # nothing new is wrong
     fixed = sure & FIXABLE - ({"PT001"} if "PT001" in left else set())  # where nothing in the text trains
     assert not left & fixed
-    assert not mendings(after)  # and a second time there is nothing to do
+    assert not fixed_files(after)  # and a second time there is nothing to do
 
 
 @pytest.mark.parametrize("title", INNOCENT)
@@ -92,8 +92,8 @@ def test_encodings_ends_of_lines_and_permissions_stay(tmp_path, encoding, newlin
     path = tmp_path / "train.py"
     path.write_bytes(text.replace("\n", newline).encode(encoding))
     path.chmod(0o754)
-    (mending,) = mended(path)
-    mending.write()
+    (fixed,) = mended(path)
+    fixed.write()
     expected = text.replace("slice_len=4)", "slice_len=4, cache_values=True)").replace("\n", newline)
     assert path.read_bytes() == expected.encode(encoding)
     assert stat.S_IMODE(path.stat().st_mode) == 0o754 and list(tmp_path.iterdir()) == [path]
@@ -115,8 +115,8 @@ def test_a_cell_of_a_notebook(tmp_path, as_list):
     ]
     path = tmp_path / "train.ipynb"
     path.write_text(json.dumps({"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}, indent=1))
-    (mending,) = mended(path)
-    mending.write()
+    (fixed,) = mended(path)
+    fixed.write()
     found = json.loads(path.read_text())
     changed = found["cells"][1]["source"]
     assert isinstance(changed, list) is as_list
@@ -186,8 +186,8 @@ def test_a_limit_of_threads_stays_before_what_loads_torch(tmp_path):
     text = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()")
     text = 'import os\nos.environ["OMP_NUM_THREADS"] = "1"\n' + text
     (tmp_path / "train.py").write_text(text)
-    (mending,) = mended(tmp_path / "train.py")
-    new = mending.after.decode()
+    (fixed,) = mended(tmp_path / "train.py")
+    new = fixed.after.decode()
     assert new.index("environ") < new.index("from torchrl") < new.index("from rlrepro") < new.index("buffer =")
 
 
@@ -195,7 +195,7 @@ def test_both_ends_of_lines_and_both_names_of_a_file(tmp_path):
     (tmp_path / "mixed.py").write_bytes(CACHE.replace("\n", "\r\n", 2).encode())
     (tmp_path / "train.py").write_text(CACHE)
     (tmp_path / "same.py").symlink_to("train.py")
-    assert [each.path.name for each in mendings(examine([tmp_path], versions=OLD))] == ["same.py"]
+    assert [each.path.name for each in fixed_files(examine([tmp_path], versions=OLD))] == ["same.py"]
 
 
 @pytest.mark.parametrize("indent", [1, 2, None])
@@ -212,25 +212,25 @@ def test_the_rest_of_a_notebook_stays_as_it_was(tmp_path, indent):
     ]
     path = tmp_path / "train.ipynb"
     path.write_text(json.dumps({"cells": cells, "nbformat": 4}, indent=indent))
-    (mending,) = mended(path)
-    assert mending.after.decode() == path.read_text().replace("slice_len=4)", "slice_len=4, cache_values=True)")
+    (fixed,) = mended(path)
+    assert fixed.after.decode() == path.read_text().replace("slice_len=4)", "slice_len=4, cache_values=True)")
 
 
 def test_a_file_that_has_changed_is_left_alone(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
-    (mending,) = mended(path)
+    (fixed,) = mended(path)
     path.write_text("print(1)\n")
     with pytest.raises(Changed, match="run again"):
-        mending.write()
+        fixed.write()
     assert path.read_text() == "print(1)\n"
 
 
 def test_a_link_stays_one(tmp_path):
     (tmp_path / "real.py").write_text(CACHE)
     (tmp_path / "train.py").symlink_to("real.py")
-    (mending,) = mended(tmp_path / "train.py")
-    mending.write()
+    (fixed,) = mended(tmp_path / "train.py")
+    fixed.write()
     assert (tmp_path / "train.py").is_symlink() and "cache_values=True" in (tmp_path / "real.py").read_text()
 
 
@@ -251,10 +251,10 @@ def test_the_diff_comes_first(tmp_path, run_cli):
 def test_what_can_not_be_written_stays_as_it_was(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
-    (mending,) = mended(path)
+    (fixed,) = mended(path)
     (tmp_path / f".train.py.{os.getpid()}.part").mkdir()  # in the way of the new content, also for root
     with pytest.raises(OSError):
-        mending.write()
+        fixed.write()
     assert path.read_text() == CACHE
 
 
@@ -266,8 +266,8 @@ env = GymEnv("Shop-v0")
 """
     (tmp_path / "shop.py").write_text(encoding)
     done = run_cli("doctor", "--fix", "--yes", ".")
-    assert done.returncode == 1 and "it is for you to decide: shop.py:4:7 LA001" in done.stdout
+    assert done.returncode == 1 and "decide yourself: shop.py:4:7 LA001" in done.stdout
     (tmp_path / "train.py").write_text(CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()"))
     done = run_cli("doctor", "--fix", "--yes", ".")
-    assert done.returncode == 0 and "shop.py:4:7 LA001" in done.stdout and "add rlrepro to what" in done.stdout
-    assert "train.py:4" not in done.stdout.split("not written")[1]
+    assert done.returncode == 0 and "shop.py:4:7 LA001" in done.stdout and "add rlrepro to your project" in done.stdout
+    assert "train.py:4" not in done.stdout.split("not fixed")[1]

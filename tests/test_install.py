@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlrepro.evidence.compatibility.environments import call, make
-from rlrepro.extras import OF_COMMAND
+from rlrepro.extras import EXTRA_OF_COMMAND
 from rlrepro.fixes import __all__ as FIXES
 
 from .conftest import ROOT
@@ -92,12 +92,12 @@ ARGUMENTS = {  # with which a command comes as far as its imports
 }
 
 
-@pytest.mark.parametrize("command", OF_COMMAND)
+@pytest.mark.parametrize("command", EXTRA_OF_COMMAND)
 def test_a_command_that_needs_more_says_what(base, command, tmp_path):
     folder, _ = base
     done = run(folder / "bin" / "rlrepro", command, *ARGUMENTS.get(command, ()), cwd=tmp_path)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"rlrepro {command}" in done.stderr and f"pip install 'rlrepro[{OF_COMMAND[command]}]'" in done.stderr
+    assert f"rlrepro {command}" in done.stderr and f"pip install 'rlrepro[{EXTRA_OF_COMMAND[command]}]'" in done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(FIXES))

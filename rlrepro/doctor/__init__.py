@@ -14,7 +14,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "scan": ["Examination", "examine"],
+        "scan": ["Scan", "examine"],
         "finding": ["Finding", "Rule"],
         "live.command": ["run"],
         "live.report": ["Report"],

@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from rlrepro.doctor.edits import Edit, rewritten
-from rlrepro.doctor.scan import Examination
-from rlrepro.doctor.sources import Source, read
+from rlrepro.doctor.scan import Scan
+from rlrepro.doctor.source_files import Source, read
 
 
 class Changed(RuntimeError):
@@ -21,7 +21,7 @@ class Changed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Mending:
+class FixedFile:
     """A file's new content, beside the old."""
 
     path: Path
@@ -43,17 +43,17 @@ class Mending:
             part.unlink(missing_ok=True)
 
 
-def mendings(found: Examination) -> list[Mending]:
+def fixed_files(found: Scan) -> list[FixedFile]:
     """What each file would be with its edits. A file whose text would not parse any more is left out, and one with ends
     of lines of both kinds; of several names of a file, all but the first."""
     made = {}
     for path, edits in found.edits.items():
-        if (real := Path(path).resolve()) not in made and (mending := _mended(Path(path), edits)) is not None:
-            made[real] = mending
+        if (real := Path(path).resolve()) not in made and (fixed := _fixed_file(Path(path), edits)) is not None:
+            made[real] = fixed
     return list(made.values())
 
 
-def _mended(path: Path, edits: list[Edit]) -> Mending | None:
+def _fixed_file(path: Path, edits: list[Edit]) -> FixedFile | None:
     source, before = read(path), path.read_bytes()
     if not isinstance(source, Source) or before.count(b"\n") != before.count(b"\r\n") > 0:
         return None
@@ -66,7 +66,7 @@ def _mended(path: Path, edits: list[Edit]) -> Mending | None:
         after, diff = _notebook(path, before, source, edits)
     else:
         after, diff = _encoded(text, before), _diff(source.text, text, str(path))
-    return Mending(path, before, after, diff) if diff else None
+    return FixedFile(path, before, after, diff) if diff else None
 
 
 def _encoded(text: str, before: bytes) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from rlrepro.doctor.files import folders_below
+from rlrepro.doctor.file_walk import folders_below
 
 FILES = (
     "*requirements*.txt",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlrepro.doctor.ast_index import FUNCTIONS, LARGEST, Module
-from rlrepro.doctor.files import folders_below
+from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.versions import Versions
 
 TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")

@@ -5,14 +5,14 @@ from functools import cache
 from pathlib import Path
 
 from rlrepro.doctor.finding import Rule, all_rules
-from rlrepro.doctor.scan import Examination
+from rlrepro.doctor.scan import Scan
 from rlrepro.metadata import address
 
 MEASURED = Path(__file__).with_name("measured.json")  # written by rlrepro/course/rule_costs.py
 LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 
 
-def as_text(result: Examination) -> str:
+def as_text(result: Scan) -> str:
     """A line per finding with its fix below it, then what was not read, what such findings cost, and how many."""
     rules = all_rules()
     lines = [f"{finding}\n    fix: {rules[finding.code].fix}" for finding in result.findings]
@@ -27,7 +27,7 @@ def as_text(result: Examination) -> str:
     return "\n".join(lines)
 
 
-def as_json(result: Examination) -> str:
+def as_json(result: Scan) -> str:
     """An object: `findings`, each with code, path, cell, line, column, message, confidence, fix and chapter;
     `left_out`, each with path and why; and `read`, the number of files that were."""
     rules = all_rules()
@@ -50,7 +50,7 @@ def as_json(result: Examination) -> str:
     return json.dumps(answer, indent=2, ensure_ascii=False)
 
 
-def as_github(result: Examination) -> str:
+def as_github(result: Scan) -> str:
     """Workflow commands, which GitHub shows beside the lines of a pull request."""
     commands = {"high": "error", "medium": "warning", "low": "notice"}
     lines = [
@@ -69,7 +69,7 @@ def _escaped(text: str, kept: str = "") -> str:
     return "".join(character if character in kept else codes.get(character, character) for character in text)
 
 
-def as_sarif(result: Examination) -> str:
+def as_sarif(result: Scan) -> str:
     """SARIF 2.1.0, the form in which code scanners give their results to a forge."""
     rules = all_rules()
     used = sorted({each.code for each in result.findings})

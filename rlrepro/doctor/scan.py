@@ -8,7 +8,7 @@ from pathlib import Path
 from rlrepro.doctor.edits import Edit
 from rlrepro.doctor.finding import Finding, Rule, all_rules
 from rlrepro.doctor.project import Project, root_of
-from rlrepro.doctor.sources import LeftOut, Source, find, read
+from rlrepro.doctor.source_files import LeftOut, Source, find, read
 from rlrepro.doctor.versions import Versions
 from rlrepro.metadata import tomllib
 
@@ -20,7 +20,7 @@ class UnknownCode(ValueError):
 
 
 @dataclass
-class Examination:
+class Scan:
     """The findings, which files were not read in full and why, and how many were read. `edits` are fixes that can be
     written mechanically, by file."""
 
@@ -38,7 +38,7 @@ def examine(
     ignore: Iterable[str] = (),
     exclude: Iterable[str] = (),
     versions: Versions | None = None,
-) -> Examination:
+) -> Scan:
     """Every finding in the .py and .ipynb files under the paths, in their order. Nothing of them is run.
 
     select, ignore  codes, or their beginnings ("TS"); none selected is all
@@ -49,7 +49,7 @@ def examine(
     """
     paths = [Path(path) for path in paths]
     rules = chosen(select, ignore)
-    result, projects, sources = Examination(), {}, {}
+    result, projects, sources = Scan(), {}, {}
 
     def module(path: Path):
         source = sources[path] if path in sources else read(path)
@@ -83,7 +83,7 @@ def examine(
     return result
 
 
-def _add(result: Examination, source: Source, edits: dict[Finding, list[Edit]]) -> None:
+def _add(result: Scan, source: Source, edits: dict[Finding, list[Edit]]) -> None:
     result.findings += edits
     result.fixable |= {finding for finding, needed in edits.items() if needed}
     for needed in filter(None, edits.values()):

@@ -3,9 +3,9 @@
 import re
 
 from rlrepro.doctor.ast_index import Module
+from rlrepro.doctor.call_graph import Reachable
+from rlrepro.doctor.process_starts import Start
 from rlrepro.doctor.project import Project
-from rlrepro.doctor.reach import Reached
-from rlrepro.doctor.starts import Start
 
 INHERITED = re.compile(
     r"OMP_NUM_THREADS|MKL_NUM_THREADS|OMP_WAIT_POLICY|GOMP_SPINCOUNT|threadpool_limits|limit_threads|thread_budget|"
@@ -14,7 +14,7 @@ INHERITED = re.compile(
 OWN = re.compile(r"set_num_threads")  # of one process and of what it forks, but not of what it spawns
 
 
-def is_limited(module: Module, project: Project, reached: Reached | None = None, start: Start | None = None) -> bool:
+def is_limited(module: Module, project: Project, reached: Reachable | None = None, start: Start | None = None) -> bool:
     """Whether the threads of such processes are limited, or may be: by a variable that is set anywhere near (also in
     shell scripts), by torch.set_num_threads in what they run, or by it in what they are forked from."""
     if project.mentions(INHERITED, module.path):

@@ -7,7 +7,7 @@ from pathlib import Path
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.trial import CAUTION, try_variants, why_not
 from rlrepro.doctor.report import FORMATS
-from rlrepro.doctor.scan import Examination, chosen, configuration
+from rlrepro.doctor.scan import Scan, chosen, configuration
 
 
 def watch_command(
@@ -39,7 +39,7 @@ def watch_command(
         text = f"\n{report}" + (f"\n{said}" if said else "")
     else:
         print(*(f"tried        {each}" for each in report.trials), said, sep="\n", file=sys.stderr)
-        text = FORMATS[form](Examination(report.findings))
+        text = FORMATS[form](Scan(report.findings))
     return text, status or (1 if report.findings else 0)
 
 

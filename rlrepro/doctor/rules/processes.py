@@ -3,12 +3,12 @@
 import ast
 
 from rlrepro.doctor.ast_index import FUNCTIONS
+from rlrepro.doctor.call_graph import Reachable
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
-from rlrepro.doctor.reach import Reached
-from rlrepro.doctor.starts import starts_of
+from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.thread_limits import is_limited
-from rlrepro.doctor.work import WORK, trains, work_of
+from rlrepro.doctor.workload import TORCH_OPS, trains, workload_of
 
 VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
@@ -37,11 +37,11 @@ def no_limit(module, project):
     """Each process uses as many threads as there are cores, and threads that wait for each other keep a core busy
     while they do."""
     seen = set()
-    for start in starts_of(module, project):
+    for start in process_starts(module, project):
         if not start.several or start.target is None or start.call in seen:
             continue
-        reached = Reached(project, start.target)
-        work = work_of(project, module, start.target, reached, start.method)
+        reached = Reachable(project, start.target)
+        work = workload_of(project, module, start.target, reached, start.method)
         if work is not None and not is_limited(module, project, reached, start):
             seen.add(start.call)
             line = work.node.lineno
@@ -63,7 +63,7 @@ def fork_after_work(module, project):
     fork does not copy them: the child may wait for them forever."""
     if "torch" not in module.packages():
         return
-    for start in starts_of(module, project):
+    for start in process_starts(module, project):
         if start.method == "fork" and start.package != "torch" and (work := _work_before(module, start.call)):
             yield start.call, f"forks a process that has already trained with torch (line {work.lineno})", "medium"
 
@@ -133,7 +133,7 @@ def _computes(module, environment: ast.ClassDef) -> bool:
         return False
     return any(
         (module.name(call.func) or "").split(".")[0] == "torch"
-        and (module.name(call.func) or "").split(".")[-1] in WORK
+        and (module.name(call.func) or "").split(".")[-1] in TORCH_OPS
         and module.is_within(call, methods["step"])
         for call in module.all_calls
     )

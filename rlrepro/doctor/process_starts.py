@@ -27,7 +27,7 @@ class Start:
     method: str
 
 
-def starts_of(module: Module, project: Project) -> Iterator[Start]:
+def process_starts(module: Module, project: Project) -> Iterator[Start]:
     """Each call in a module that starts processes; a pool once for each function that is given to it."""
     methods = METHOD.findall(module.text)
     method = methods[0] if methods else "fork"

@@ -13,7 +13,7 @@ LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy
 LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
 
 
-class Reached:
+class Reachable:
     """What may run when a function is called: the functions of the project that it calls, and so on.
 
     A method call reaches the methods of that name in every class that was instantiated on the way, since the type of a

@@ -5,8 +5,8 @@ import re
 from typing import NamedTuple
 
 from rlrepro.doctor.ast_index import Module, last_name, words_of
+from rlrepro.doctor.call_graph import LEARNER, Reachable
 from rlrepro.doctor.project import Definition, Project
-from rlrepro.doctor.reach import LEARNER, Reached
 
 TORCH = {
     "lightning",
@@ -26,7 +26,7 @@ LEARNERS = {
     "run_training": {"tianshou"},
 }
 TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
-WORK = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
+TORCH_OPS = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
@@ -44,7 +44,7 @@ INFERS |= {"evaluate", "inference", "policy_value_fn", "get_actions", "initial_i
 INFERS |= {"net", "network", "nnet", "actor"}
 
 
-class Work(NamedTuple):
+class Workload(NamedTuple):
     """What is done, and where; `sure` where the call itself does it, and not a method that has its name."""
 
     what: str
@@ -70,7 +70,9 @@ def trains(module: Module, call: ast.Call) -> bool:
     return bool(LEARNERS.get(attribute, set()) & module.packages())
 
 
-def work_of(project: Project, module: Module, target: Definition, reached: Reached, method: str) -> Work | None:
+def workload_of(
+    project: Project, module: Module, target: Definition, reached: Reachable, method: str
+) -> Workload | None:
     """What a process computes that a module starts by a method ("fork" or "spawn") to run a target, which reaches these
     functions; None where torch does little or nothing, or where each process has a GPU of its own."""
     calls = list(reached.calls())
@@ -80,19 +82,21 @@ def work_of(project: Project, module: Module, target: Definition, reached: Reach
         return None
     for place in calls:
         if trains(*place):
-            return Work("trains", *place, sure=True)
+            return Workload("trains", *place, sure=True)
     learners = {node.name for each in near for node in _learning_methods(each) if not ACTS.match(node.name)}
     for place in calls:
         if last_name(place[1].func) in learners and _is_called_on(place[1], LEARNER):
-            return Work("trains", *place)
+            return Workload("trains", *place)
     on_gpu = method != "fork" and any("cuda" in each.text for each in (module, *reached.modules))
     if not on_gpu and any(CONVOLUTION.search(each.text) for each in near):
         for place in calls:
             if last_name(place[1].func) in INFERS and _is_called_on(place[1], LEARNER | INFERRER):
-                return Work("runs a convolutional network", *place)
+                return Workload("runs a convolutional network", *place)
     named = NAMED.search(getattr(target.node, "name", ""))
     if named and any(STEP.search(each.text) for each in project.imported_by(target.module)):
-        return Work(f"runs {target.node.name}", *target)  # the learner comes from a registry, which can't be followed
+        return Workload(
+            f"runs {target.node.name}", *target
+        )  # the learner comes from a registry, which can't be followed
     return None
 
 

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from rlrepro.doctor.ast_index import LARGEST, Module
-from rlrepro.doctor.files import folders_below
+from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.notebook import code_of
-from rlrepro.doctor.tolerant import parse
+from rlrepro.doctor.tolerant_parser import parse
 
 LARGEST_NOTEBOOK = 256 * 2**20  # bytes, nearly all of them outputs
 

@@ -1,0 +1,26 @@
+"""`rlrepro verdicts`: the verdicts on a folder of records, printed for people or for programs."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlrepro.evidence.claims import Claim
+from rlrepro.evidence.records import read_records
+from rlrepro.evidence.verdicts import verdict_rows, verdict_table
+
+
+def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = False) -> None:
+    """Print the verdicts on these claims as a table or as JSON. Raises FileNotFoundError if there are no records."""
+    if not (claims := list(claims)):
+        return
+    records = read_records(folder)
+    rows = verdict_rows(records, claims)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    machines, profiles = {row["machine"] for row in rows}, {record.profile for record in records}
+    title = f"{', '.join(sorted(machines))}, profile {', '.join(sorted(profiles)) or 'none'}"
+    Console().print(verdict_table(rows, title))
+    print(f"How to read a verdict: README.md. The notebooks and records behind it: {folder}")
