@@ -181,7 +181,7 @@ def test_a_page_for_each_notebook_and_solution(pages):
     notebooks = {path.stem for path in find_notebooks()}
     assert {Path(name).stem for name in pages if name.startswith("notebooks/")} == notebooks
     assert {Path(name).stem for name in pages if name.startswith("solutions/")} == {*notebooks, "index"}
-    assert {"index.html", "how_to_read.html", "instruments.html", "cures.html", "gpu.html", "cite.html"} <= set(pages)
+    assert {"index.html", "how_to_read.html", "instruments.html", "fixes.html", "gpu.html", "cite.html"} <= set(pages)
 
 
 @pytest.mark.parametrize("what", ["errors", "failed", "outside", "without_alt", "broken_images"])
