@@ -14,13 +14,12 @@ READY   := $(VENV)/ready
 
 .PHONY: help reproduce full test lint lab book serve picture lock dist matrix clean
 
-help:  ## show this list
+help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# Made again only when it is missing or what it holds has changed; the stamp comes last, so an interrupted
-# installation is not taken for a finished one.
+# The stamp comes last, so that an interrupted installation is not mistaken for a finished one.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"The course needs Python 3.11 or 3.12, since tianshou 2.x needs 3.11 and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13. $(PYTHON) is {v[0]}.{v[1]}: call make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 12) else f"The course needs Python 3.11 or 3.12, since tianshou 2.x needs 3.11 and torchrl 0.6.0, the oldest release in chapter 3, has no wheel for 3.13. $(PYTHON) is {v[0]}.{v[1]}: run make PYTHON=python3.12")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
@@ -29,33 +28,34 @@ $(READY): requirements.lock pyproject.toml
 reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=smoke|full DEVICE=auto|cpu|cuda ONLY=02]
 	$(BIN)/rlrepro reproduce $(ONLY) --profile $(PROFILE) --device $(DEVICE)
 
-full: $(READY)  ## the same at the articles' own scale
+full: $(READY)  ## run the notebooks at the articles' own scale
 	$(MAKE) reproduce PROFILE=full
 
-book: $(READY)  ## build the site from the last run; notebooks that were not run are run first   [RUN=runs/latest]
+book: $(READY)  ## build the site from the last run; missing or outdated notebooks are run first   [RUN=runs/latest]
 	$(BIN)/rlrepro book --run $(RUN)
 
-serve: $(READY)  ## show the site on this machine, at the address that is printed
-	@test -f book/_build/html/index.html || { echo "There is no site yet: make book"; exit 1; }
+serve: $(READY)  ## serve the site on this machine
+	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
 test: lint  ## every test; each notebook is run
 	$(BIN)/python -m pytest
 
-lint: $(READY)  ## what can be said without running anything
+lint: $(READY)  ## check style, notebooks and terms, without running any code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md book notebooks rlrepro tests
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)
 
-picture: $(READY)  ## draw the README's picture anew from the reference records
+picture: $(READY)  ## redraw the README's figure from the reference records
 	@mkdir -p images
 	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.evidence import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg', 'svg')"
 
-# CUDA libraries are left to torch's own metadata, so that the lock serves CPU and CUDA builds alike.
-lock:  ## write requirements.lock anew from pyproject.toml
+# CUDA libraries are left out: torch's own metadata requires them, so one lock serves CPU and CUDA builds.
+lock:  ## rewrite requirements.lock from pyproject.toml
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet torch==2.13.0
@@ -63,7 +63,7 @@ lock:  ## write requirements.lock anew from pyproject.toml
 	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
 	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 
-dist: $(READY)  ## build wheel and sdist, check them, and use the wheel in an empty environment
+dist: $(READY)  ## build the wheel and sdist, check them, and try the wheel in an empty environment
 	rm -rf dist
 	$(BIN)/uv build --quiet
 	$(BIN)/uvx --quiet twine check --strict dist/*
@@ -71,7 +71,7 @@ dist: $(READY)  ## build wheel and sdist, check them, and use the wheel in an em
 	$(BIN)/uv pip install --quiet --python build/empty dist/*.whl
 	cd build && empty/bin/rlrepro --version && empty/bin/rlrepro doctor --explain all
 
-matrix: dist  ## try the fixes with releases of their libraries, and keep records   [ONLY="torchrl tianshou==1"]
+matrix: dist  ## test the fixes with releases of their libraries, and keep records   [ONLY="torchrl tianshou==1"]
 	$(BIN)/rlrepro matrix $(ONLY) --wheel dist/*.whl --write
 
 clean:  ## remove the environment, runs and caches

@@ -107,7 +107,7 @@ def test_the_nearest_pin_counts(tmp_path):
         (tmp_path / folder / "train.py").write_text(PPO)
         (tmp_path / folder / "requirements.txt").write_text(f"tianshou=={release}")
     (finding,) = examine([tmp_path], select=["TS001"]).findings
-    assert finding.path.endswith("old/train.py") and "requirements.txt asks for tianshou==1.0.0" in finding.message
+    assert finding.path.endswith("old/train.py") and "requirements.txt requires tianshou==1.0.0" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_the_project_says_what_it_wants(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignore = ["TS"]\nexclude = ["old/*"]\n')
     assert configuration(tmp_path / "deep") == {"ignore": ["TS"], "exclude": ["old/*"]}
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignored = ["TS"]\n')
-    with pytest.raises(ValueError, match=r"takes select, ignore and exclude, each a list of texts; it has ignored"):
+    with pytest.raises(ValueError, match=r"takes select, ignore and exclude, each a list of strings; found ignored"):
         configuration(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_any_tree_is_read(tmp_path):
     assert {Path(each.path).name for each in found.findings} - deep == {"latin.py", "bom.py"}
     assert found.read == 3 - ("dots.py" in left) and left["signs.py"] == "nested too deeply"
     assert left["huge.py"] == "larger than 4 MiB" and "line 1" in left["half.py"]
-    with pytest.raises(FileNotFoundError, match="there is no"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         examine([tmp_path / "missing"])
 
 
@@ -299,7 +299,7 @@ def test_a_rule_that_fails_ends_nothing(tmp_path, monkeypatch):
 def test_nothing_read_is_no_success(tmp_path, run_cli):
     (tmp_path / "bad.py").write_text("x = (\n1,,\n2)")
     done = run_cli("doctor", tmp_path)
-    assert done.returncode == 2 and "0 files read, 1 not or not in full" in done.stdout
+    assert done.returncode == 2 and "0 files read, 1 not read in full" in done.stdout
 
 
 def test_a_finding_is_printed_without_what_measures(tmp_path):
@@ -383,7 +383,7 @@ def test_every_format_says_the_same(found):
     _, both = found
     text = FORMATS["text"](both)
     assert "train.py:3:10: TS001" in text and "fix: Install tianshou 1.1.0" in text
-    assert "bad.py: can't be parsed as Python" in text and "1 files read, 1 not or not in full, 1 finding;" in text
+    assert "bad.py: can't be parsed as Python" in text and "1 files read, 1 not read in full, 1 finding;" in text
     answer = json.loads(FORMATS["json"](both))
     (entry,), (left,) = answer["findings"], answer["left_out"]
     assert entry["code"] == "TS001" and entry["line"] == 3 and {"path", "message", "fix", "chapter"} <= set(entry)

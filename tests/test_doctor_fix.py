@@ -28,7 +28,7 @@ for _ in range(100):
 """
 
 
-def mended(path, versions=OLD):
+def fixed_by_doctor(path, versions=OLD):
     found = examine([path], versions=versions)
     return fixed_files(found)
 
@@ -55,7 +55,7 @@ def test_what_was_cured_is_not_found_again(tmp_path, title):
 def test_an_innocent_text_stays_as_it_is(tmp_path, title):
     given, text = INNOCENT[title]
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
-    assert mended(tmp_path / "train.py", versions_for(given)) == []
+    assert fixed_by_doctor(tmp_path / "train.py", versions_for(given)) == []
 
 
 CALLS = {
@@ -92,7 +92,7 @@ def test_encodings_ends_of_lines_and_permissions_stay(tmp_path, encoding, newlin
     path = tmp_path / "train.py"
     path.write_bytes(text.replace("\n", newline).encode(encoding))
     path.chmod(0o754)
-    (fixed,) = mended(path)
+    (fixed,) = fixed_by_doctor(path)
     fixed.write()
     expected = text.replace("slice_len=4)", "slice_len=4, cache_values=True)").replace("\n", newline)
     assert path.read_bytes() == expected.encode(encoding)
@@ -115,7 +115,7 @@ def test_a_cell_of_a_notebook(tmp_path, as_list):
     ]
     path = tmp_path / "train.ipynb"
     path.write_text(json.dumps({"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}, indent=1))
-    (fixed,) = mended(path)
+    (fixed,) = fixed_by_doctor(path)
     fixed.write()
     found = json.loads(path.read_text())
     changed = found["cells"][1]["source"]
@@ -148,7 +148,7 @@ LINE = 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread
 def test_a_variable_is_set_before_the_imports(tmp_path, above, below, written):
     path = tmp_path / "sweep.py"
     path.write_text(above + SWEEP + below, encoding="latin-1")
-    for each in mended(path):
+    for each in fixed_by_doctor(path):
         each.write()
     assert path.read_text(encoding="latin-1") == above + (LINE if written else "") + SWEEP + below
 
@@ -175,7 +175,7 @@ KEEPS = "{0}.collect = torch.no_grad()({0}.collect)"
 def test_a_line_is_written_below_another(tmp_path, text, expected):
     path = tmp_path / "train.py"
     path.write_text(text)
-    made = mended(path, Versions({"tianshou": "==1.2.0"}))
+    made = fixed_by_doctor(path, Versions({"tianshou": "==1.2.0"}))
     if expected is None:
         assert made == []
     else:
@@ -186,7 +186,7 @@ def test_a_limit_of_threads_stays_before_what_loads_torch(tmp_path):
     text = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()")
     text = 'import os\nos.environ["OMP_NUM_THREADS"] = "1"\n' + text
     (tmp_path / "train.py").write_text(text)
-    (fixed,) = mended(tmp_path / "train.py")
+    (fixed,) = fixed_by_doctor(tmp_path / "train.py")
     new = fixed.after.decode()
     assert new.index("environ") < new.index("from torchrl") < new.index("from rlrepro") < new.index("buffer =")
 
@@ -212,14 +212,14 @@ def test_the_rest_of_a_notebook_stays_as_it_was(tmp_path, indent):
     ]
     path = tmp_path / "train.ipynb"
     path.write_text(json.dumps({"cells": cells, "nbformat": 4}, indent=indent))
-    (fixed,) = mended(path)
+    (fixed,) = fixed_by_doctor(path)
     assert fixed.after.decode() == path.read_text().replace("slice_len=4)", "slice_len=4, cache_values=True)")
 
 
 def test_a_file_that_has_changed_is_left_alone(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
-    (fixed,) = mended(path)
+    (fixed,) = fixed_by_doctor(path)
     path.write_text("print(1)\n")
     with pytest.raises(Changed, match="run again"):
         fixed.write()
@@ -229,7 +229,7 @@ def test_a_file_that_has_changed_is_left_alone(tmp_path):
 def test_a_link_stays_one(tmp_path):
     (tmp_path / "real.py").write_text(CACHE)
     (tmp_path / "train.py").symlink_to("real.py")
-    (fixed,) = mended(tmp_path / "train.py")
+    (fixed,) = fixed_by_doctor(tmp_path / "train.py")
     fixed.write()
     assert (tmp_path / "train.py").is_symlink() and "cache_values=True" in (tmp_path / "real.py").read_text()
 
@@ -251,7 +251,7 @@ def test_the_diff_comes_first(tmp_path, run_cli):
 def test_what_can_not_be_written_stays_as_it_was(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
-    (fixed,) = mended(path)
+    (fixed,) = fixed_by_doctor(path)
     (tmp_path / f".train.py.{os.getpid()}.part").mkdir()  # in the way of the new content, also for root
     with pytest.raises(OSError):
         fixed.write()

@@ -40,7 +40,7 @@ def test_a_finding_of_a_run(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     done = doctor(run_cli, "--", sys.executable, "train.py")
     assert done.returncode == 1 and "trained" in done.stdout
-    assert "train.py:4:1: RUN002 1,000 rows at once in train.py:4 (<module>)" in done.stdout
+    assert "train.py:4:1: RUN002 1,000 samples at once in train.py:4 (<module>)" in done.stdout
     assert "rlrepro doctor --explain RUN002" in done.stdout
     assert run_cli("doctor", "--explain", "RUN002").returncode == 0
 

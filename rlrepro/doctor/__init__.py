@@ -1,4 +1,4 @@
-"""Find these problems in somebody's own project: in its text, of which nothing is run, and in a training that runs.
+"""Find memory and speed problems in a project: in its files, which are never run, and in a training run.
 
 from rlrepro.doctor import examine, watch
 

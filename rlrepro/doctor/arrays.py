@@ -1,4 +1,4 @@
-"""Which lists hold arrays: observations, and what an environment returns."""
+"""Which lists hold arrays, such as observations and other results of an environment."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlrepro.doctor.ast_index import Module, last_name, words_of
 from rlrepro.doctor.project import Definition, Project
 
-# Words of a name that stand for an observation, and words beside which they do not.
+# Words in the name of an observation, and words whose presence means that it is something else.
 OBSERVATION = {"state", "states", "obs", "ob", "observation", "observations", "frame", "frames", "image", "images"}
 OBSERVATION |= {"img", "imgs", "screen", "screens", "obses", "obss", "nextstate", "nextstates", "newstate"}
 SCALAR = {"value", "values", "action", "actions", "act", "reward", "rewards", "done", "dones", "dim", "dims", "size"}
@@ -24,55 +24,55 @@ LISTS = ("list", "deque", "collections.deque")
 
 
 def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> str | None:
-    """The elements of an expression that is evidently a list, or a tuple, of arrays; None where it may not be.
-    So many calls are followed to where it was made."""
+    """The text of the elements if an expression is evidently a list or tuple of arrays, otherwise None. Follows up to
+    `calls` calls to the place where the list is built."""
     if isinstance(node, ast.Call) and last_name(node.func) == "list" and len(node.args) == 1:
         node = node.args[0]
     if isinstance(node, ast.ListComp):
-        named = _is_positional(node.elt) and _named(_given_to(module, node))
+        named = _is_positional(node.elt) and _named(_assigned_name(module, node))
         return _text(node.elt) if named or _is_array(module, node.elt) else None
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Name):
         if not CONVOLUTION.search(module.text):
             return None  # a vector costs little
         return _text(node.elts[0]) if _is_array(module, node.elts[0]) else None
     if isinstance(node, ast.Name | ast.Attribute):
-        return _held(module, project, node, calls)
+        return _elements(module, project, node, calls)
     return None
 
 
 def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
-    """Whether such a conversion costs much of a run: replay minibatches are converted in every step; a rollout of
-    vectors once, after environment steps that took far longer; images are always large."""
+    """Whether such a conversion takes much of a run's time. Minibatches from a replay buffer are converted in every
+    step, and images are always large; a rollout of vectors is converted once, after far slower environment steps."""
     near = project.imported_by(module)
-    if any(CONVOLUTION.search(each.text) for each in near):
+    if any(CONVOLUTION.search(other.text) for other in near):
         return True
-    arrays = any(each.packages() & ENVIRONMENTS for each in near)  # states of a game of one's own are often lists
-    calls = [each.func for each in ast.walk(module.function(call)) if isinstance(each, ast.Call)]
-    sampled = any(last_name(each) in SAMPLES and "space" not in ast.unparse(each) for each in calls)
+    arrays = any(other.packages() & ENVIRONMENTS for other in near)  # states of a self-written game are often lists
+    calls = [node.func for node in ast.walk(module.function(call)) if isinstance(node, ast.Call)]
+    sampled = any(last_name(call) in SAMPLES and "space" not in ast.unparse(call) for call in calls)
     return sampled and arrays
 
 
-def _held(module: Module, project: Project, node, calls: int) -> str | None:
-    """What a variable holds, by where it is filled: append, a comprehension, or zip(*transitions)."""
+def _elements(module: Module, project: Project, node, calls: int) -> str | None:
+    """The elements of a variable, judged by how it is filled: append, a comprehension, or zip(*transitions)."""
     name, elements, transposed = ast.unparse(node), [], False
     for other in ast.walk(_home(module, node)):
         if isinstance(other, ast.Assign | ast.AnnAssign) and other.value is not None:
             if module.is_within(node, other):
                 continue  # states = torch.tensor(states)
-            for value in _given(module, project, other, name, calls):
+            for value in _assigned_values(module, project, other, name, calls):
                 if isinstance(value, ast.ListComp):
                     elements.append(value.elt)
                 elif value is TRANSPOSED:
                     transposed = True
                 elif not _is_empty_list(value) and not _is_tensor(module, value):
-                    return None  # it is something else, at least at times
+                    return None  # it is something else in at least one place
         elif _appends_to(other, name):
             elements.append(other.args[0])
     if isinstance(node, ast.Attribute) and not elements and _is_transposed(module.stores.get(ast.unparse(node.value))):
         transposed = True  # batch.state of batch = Transition(*zip(*transitions))
     if transposed:
         return _last(name) if not elements and _named(_last(name)) else None
-    arrays = [each for each in elements if _is_array(module, each) or (_is_positional(each) and _named(_last(name)))]
+    arrays = [node for node in elements if _is_array(module, node) or (_is_positional(node) and _named(_last(name)))]
     return _text(arrays[0]) if arrays and len(arrays) == len(elements) else None
 
 
@@ -82,12 +82,12 @@ def _appends_to(node, name: str) -> bool:
 
 
 def _is_tensor(module: Module, value) -> bool:
-    """Whether a call of torch made it: states = torch.cat(...), in another line than the one that is looked at."""
+    """Whether the value is the result of a torch call, as in states = torch.cat(...)."""
     return isinstance(value, ast.Call) and (module.name(value.func) or "").split(".")[0] == "torch"
 
 
-def _given(module: Module, project: Project, assignment, name: str, calls: int) -> Iterator:
-    """The values that a variable is given by an assignment, alone or in a tuple; TRANSPOSED for a part of zip(*x)."""
+def _assigned_values(module: Module, project: Project, assignment, name: str, calls: int) -> Iterator:
+    """The values that an assignment gives to a variable, alone or in a tuple; TRANSPOSED for a part of zip(*x)."""
     for target in assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]:
         if ast.unparse(target) == name:
             yield assignment.value
@@ -98,7 +98,7 @@ def _given(module: Module, project: Project, assignment, name: str, calls: int) 
 
 
 def _part(module: Module, project: Project, value, position: int, calls: int):
-    """One of several values that are assigned at once."""
+    """The value at a position of a tuple assignment."""
     if isinstance(value, ast.Tuple):
         return value.elts[position] if position < len(value.elts) else value
     if _is_transposed(value):
@@ -111,8 +111,8 @@ def _part(module: Module, project: Project, value, position: int, calls: int):
 
 
 def _returns_lists(project: Project, method: Definition, position: int) -> bool:
-    """Whether a method returns zip(*batch), or a tuple of which this part is a list of arrays."""
-    returns = [each.value for each in ast.walk(method.node) if isinstance(each, ast.Return) and each.value is not None]
+    """Whether a method returns zip(*batch), or a tuple whose element at this position is a list of arrays."""
+    returns = [node.value for node in ast.walk(method.node) if isinstance(node, ast.Return) and node.value is not None]
     return bool(returns) and all(
         _is_transposed(value)
         or (
@@ -124,18 +124,18 @@ def _returns_lists(project: Project, method: Definition, position: int) -> bool:
     )
 
 
-def _given_to(module: Module, node) -> str:
-    """The last name of the variable that an expression is for: states in states = torch.tensor([...]).to(device)."""
-    for each in module.ancestors(node):
-        if isinstance(each, ast.Assign):
-            return _last(ast.unparse(each.targets[0]))
-        if not isinstance(each, ast.Call | ast.Attribute):
+def _assigned_name(module: Module, node) -> str:
+    """The name of the variable that an expression is assigned to: states in states = torch.tensor([...]).to(device)."""
+    for outer in module.ancestors(node):
+        if isinstance(outer, ast.Assign):
+            return _last(ast.unparse(outer.targets[0]))
+        if not isinstance(outer, ast.Call | ast.Attribute):
             break
     return ""
 
 
 def _home(module: Module, node) -> ast.AST:
-    """Where a variable is filled: the class of an attribute, else the function."""
+    """The code that may fill a variable: the class for an attribute, otherwise the function."""
     around = module.class_around(node) if isinstance(node, ast.Attribute) else None
     return around or module.function(node)
 
@@ -147,7 +147,7 @@ def _is_empty_list(node) -> bool:
 
 
 def _is_positional(node) -> bool:
-    """transition[0], minibatch[i][3]: an element that only its list gives a name to."""
+    """transition[0], minibatch[i][3]: an element that has no name of its own."""
     return isinstance(node, ast.Subscript) and not _is_text(node.slice)
 
 
@@ -163,23 +163,23 @@ def _is_transposed(node) -> bool:
     """zip(*batch), map(list, zip(*batch)), Transition(*zip(*batch))."""
     if not isinstance(node, ast.Call):
         return False
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
     return any(
         last_name(call.func) == "zip" and any(isinstance(arg, ast.Starred) for arg in call.args) for call in calls
     ) and not any(module_of_arrays in ast.unparse(node) for module_of_arrays in ("np.", "numpy.", "torch."))
 
 
 def _is_array(module: Module, node) -> bool:
-    """Whether an element is an observation by its name, or what an environment returned."""
+    """Whether an element is an observation, judged by its name or by coming from an environment."""
     if isinstance(node, ast.Subscript):
         return _is_text(node.slice) and _named(node.slice.value)
     if isinstance(node, ast.Call):  # state.copy(), np.array(state)
         full = module.name(node.func) or ""
-        made = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
-        return made or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
+        is_array = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
+        return is_array or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
     if not isinstance(node, ast.Name | ast.Attribute):
         return False
-    if _made_a_tensor(module, node):
+    if _is_assigned_tensor(module, node):
         return False
     return _named(last_name(node)) or _from_environment(module, node)
 
@@ -189,19 +189,19 @@ def _named(name: str) -> bool:
     return bool(words & OBSERVATION) and not words & SCALAR
 
 
-def _made_a_tensor(module: Module, node) -> bool:
-    """Whether the variable is given a tensor, or a plain number, in its function."""
+def _is_assigned_tensor(module: Module, node) -> bool:
+    """Whether the variable is assigned a tensor or a plain number in its function."""
     name = ast.unparse(node)
     for other in ast.walk(_home(module, node)):
         if isinstance(other, ast.Assign) and any(ast.unparse(target) == name for target in other.targets):
-            full = [module.name(call.func) or "" for call in ast.walk(other.value) if isinstance(call, ast.Call)]
-            if any(each.split(".")[0] == "torch" for each in full) or isinstance(other.value, ast.Constant | ast.List):
+            names = [module.name(call.func) or "" for call in ast.walk(other.value) if isinstance(call, ast.Call)]
+            if any(full.split(".")[0] == "torch" for full in names) or isinstance(other.value, ast.Constant | ast.List):
                 return True
     return False
 
 
 def _from_environment(module: Module, node) -> bool:
-    """Whether a variable is the first of what a `step` or a `reset` of an environment returns."""
+    """Whether a variable is the first value that an environment's `step` or `reset` returns."""
     name = ast.unparse(node)
     for other in ast.walk(_home(module, node)):
         if not isinstance(other, ast.Assign) or not isinstance(other.value, ast.Call):
@@ -212,13 +212,13 @@ def _from_environment(module: Module, node) -> bool:
             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
             if ast.unparse(first) == name:
                 return True
-    return any(_carries(module, other, name) for other in ast.walk(_home(module, node)))
+    return any(_unpacks(module, other, name) for other in ast.walk(_home(module, node)))
 
 
-def _carries(module: Module, other, name: str) -> bool:
+def _unpacks(module: Module, other, name: str) -> bool:
     """`s, a, r, s_prime, done = transition`: single letters, as in many small scripts."""
     if isinstance(other, ast.Assign) and isinstance(other.targets[0], ast.Tuple):
-        parts = [ast.unparse(each) for each in other.targets[0].elts]
+        parts = [ast.unparse(node) for node in other.targets[0].elts]
         return name in ("s", "s_", "s_prime", "s2", "ns") and "s" in parts and bool({"r", "a"} & {*parts})
     return False
 

@@ -1,4 +1,4 @@
-"""A Python text as the rules see it: names with the package they come from, calls, loops, and constants."""
+"""An index of a parsed file for the rules: names with the packages they come from, calls, loops, and constants."""
 
 import ast
 import re
@@ -8,37 +8,37 @@ from functools import cached_property
 from pathlib import Path
 
 UNKNOWN = object()
-LARGEST = 4 * 2**20  # characters of code that are read of a file
+LARGEST = 4 * 2**20  # characters of code in a file; larger files are skipped
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # which carry no names
+MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # nodes without names
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 TESTS = ("test", "tests", "testing")
 
 
 class Module:
-    """One parsed text. Nothing of it is imported or run."""
+    """One parsed file. It is never imported or run."""
 
     def __init__(self, tree: ast.Module, text: str, path: Path | None = None):
         self.tree, self.text, self.path = tree, text, path or Path("?")
         self.parents, self.all_calls = {}, []
         self.imports, self.stars = {}, []
-        self.relative = {}  # name: (level, module, what of it)
+        self.relative = {}  # name: (level, module, imported name)
         self._constants, self.stores, self.parameters = {}, {}, set()
-        self.nodes: dict[type, list[ast.AST]] = defaultdict(list)  # by kind, the outer before the inner
-        line = [tree]
-        for node in line:  # once over all of them: this is most of the work
+        self.nodes: dict[type, list[ast.AST]] = defaultdict(list)  # by type, outer nodes first
+        queue = [tree]
+        for node in queue:  # a single pass, since this is where most of the time goes
             self.nodes[type(node)].append(node)
-            self._note(node)
+            self._index(node)
             for field in node._fields:
                 value = getattr(node, field, None)
                 for child in value if isinstance(value, list) else (value,):
                     if isinstance(child, ast.AST) and not isinstance(child, MARKS):
                         self.parents[child] = node
-                        line.append(child)
+                        queue.append(child)
 
-    def _note(self, node) -> None:
+    def _index(self, node) -> None:
         if isinstance(node, ast.Call):
             self.all_calls.append(node)
         elif isinstance(node, ast.Import):
@@ -48,7 +48,7 @@ class Module:
                 )
                 self.imports.setdefault(alias.name, alias.name)
         elif isinstance(node, ast.ImportFrom):
-            self._note_from(node)
+            self._index_from(node)
         elif isinstance(node, ast.arg):
             self.parameters.add(node.arg)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
@@ -58,7 +58,7 @@ class Module:
                     self.stores[target.id] = node.value
                     self._constants[target.id] = UNKNOWN if known else _literal(node.value)
 
-    def _note_from(self, node: ast.ImportFrom) -> None:
+    def _index_from(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
             if node.level:
                 self.relative[alias.asname or alias.name] = node.level, node.module or "", alias.name
@@ -69,22 +69,22 @@ class Module:
 
     @property
     def is_test(self) -> bool:
-        """Whether the text is a test: what it costs is nobody's training time."""
+        """Whether the file is a test, whose cost does not matter."""
         return self.path.name.startswith("test_") or bool({*self.path.parts[:-1]} & {*TESTS})
 
     @cached_property
     def definitions(self) -> dict[str, ast.AST]:
-        """Functions and classes by name: the module's own, and functions within functions where a name is free."""
+        """Functions and classes by name: those of the module, and nested functions whose name is not taken by them."""
         nodes = [node for kind in (*FUNCTIONS, ast.ClassDef) for node in self.nodes[kind]]
         inner = {node.name: node for node in nodes if not isinstance(self.parents[node], ast.ClassDef)}
         return inner | {node.name: node for node in nodes if self.parents[node] is self.tree}
 
     def packages(self) -> set[str]:
-        """The packages that are imported, by the first part of their names."""
+        """The top-level names of the imported packages."""
         return {name.split(".")[0] for name in (*self.imports.values(), *self.stars)}
 
     def name(self, node) -> str | None:
-        """The full dotted name of a Name or Attribute whose beginning was imported; None where it was not."""
+        """The full dotted name of a Name or Attribute if its first part was imported, otherwise None."""
         parts = []
         node = node.value if isinstance(node, ast.Subscript) else node  # Collector[CollectStats]
         while isinstance(node, ast.Attribute):
@@ -99,20 +99,20 @@ class Module:
         return None
 
     def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
-        """Calls of what the package has under one of these names, wherever it was imported from."""
+        """Calls of the package's functions or classes with these names, from whichever of its modules."""
         for call in self.all_calls:
             full = self.name(call.func)
             if full and full.split(".")[0] == package and full.split(".")[-1] in names:
                 yield call
 
     def methods(self, *names: str) -> Iterator[ast.Call]:
-        """Calls of attributes of these names on anything that is not an imported module."""
+        """Calls of methods with these names on anything that is not an imported module."""
         for call in self.all_calls:
             if isinstance(call.func, ast.Attribute) and call.func.attr in names and not self.name(call.func):
                 yield call
 
     def value(self, node):
-        """What a node is if that can be seen: a literal, or a name that is given one literal once. Else UNKNOWN."""
+        """The value of a node that is a literal, or a name that is assigned a literal once; otherwise UNKNOWN."""
         if node is None:
             return UNKNOWN
         if isinstance(node, ast.Name):
@@ -120,7 +120,7 @@ class Module:
         return _literal(node)
 
     def argument(self, call: ast.Call, name: str, position: int | None = None):
-        """The node of an argument, or None where it is not given."""
+        """The node of an argument, or None if it is not passed."""
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value
@@ -129,7 +129,7 @@ class Module:
         return None
 
     def spreads(self, call: ast.Call) -> bool:
-        """Whether arguments are given that can't be seen (**options)."""
+        """Whether the call passes arguments that can't be seen (**options)."""
         return any(keyword.arg is None for keyword in call.keywords)
 
     def ancestors(self, node) -> Iterator[ast.AST]:
@@ -138,7 +138,7 @@ class Module:
             yield node
 
     def loops(self, node) -> list[ast.AST]:
-        """The loops and comprehensions around a node within its function, the inner ones first."""
+        """The loops and comprehensions around a node within its function, innermost first."""
         around = []
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, SCOPES):
@@ -149,17 +149,17 @@ class Module:
 
     def scope(self, node) -> ast.AST:
         """The function around a node, or the module."""
-        return next((each for each in self.ancestors(node) if isinstance(each, SCOPES)), self.tree)
+        return next((outer for outer in self.ancestors(node) if isinstance(outer, SCOPES)), self.tree)
 
     def function(self, node) -> ast.AST:
-        """The function or method around a node, lambdas and classes aside, or the module."""
-        return next((each for each in self.ancestors(node) if isinstance(each, FUNCTIONS)), self.tree)
+        """The function or method around a node, ignoring lambdas and classes, or the module."""
+        return next((outer for outer in self.ancestors(node) if isinstance(outer, FUNCTIONS)), self.tree)
 
     def class_around(self, node) -> ast.ClassDef | None:
-        return next((each for each in self.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+        return next((outer for outer in self.ancestors(node) if isinstance(outer, ast.ClassDef)), None)
 
     def variable(self, node) -> str | None:
-        """The text of the variable that a call's result is given to."""
+        """The text of the variable that a call's result is assigned to."""
         parent = self.parents.get(node)
         if isinstance(parent, ast.Assign) and parent.value is node:
             return ast.unparse(parent.targets[0])
@@ -168,21 +168,21 @@ class Module:
         return None
 
     def is_within(self, node, outer) -> bool:
-        return any(each is outer for each in self.ancestors(node))
+        return any(ancestor is outer for ancestor in self.ancestors(node))
 
 
 def names_in(node) -> set[str]:
     """The variables that an expression reads or binds."""
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def words_of(text: str) -> set[str]:
-    """The words that names in a text are made of: actor, net and obs of self.actorNet(next_obs)."""
+    """The words in the names of a text: self, actor, net, next and obs for self.actorNet(next_obs)."""
     return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())) - {""}
 
 
 def last_name(node) -> str:
-    """The last part of a dotted name: "step" of self.env.step; "" for what is not one."""
+    """The last part of a dotted name, "step" for self.env.step; "" for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
@@ -194,10 +194,10 @@ def _literal(node):
 
 
 def _product(node):
-    """Numbers that are written as products or powers: 32 * 1024, 2**16."""
+    """The value of a product or power of numbers: 32 * 1024, 2**16."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Pow):
         left, right = _literal(node.left), _literal(node.right)
-        if all(isinstance(each, int | float) for each in (left, right)):
+        if all(isinstance(factor, int | float) for factor in (left, right)):
             if isinstance(node.op, ast.Mult):
                 return left * right
             if abs(left) <= 1024 and 0 <= right <= 64:

@@ -1,4 +1,4 @@
-"""Cures written into files: shown as a diff first, then written whole or not at all."""
+"""Fixes written to files: shown as a diff first, then written completely or not at all."""
 
 import ast
 import io
@@ -17,12 +17,12 @@ from rlrepro.doctor.source_files import Source, read
 
 
 class Changed(RuntimeError):
-    """A file that is not what it was when it was examined."""
+    """A file that has changed since it was scanned."""
 
 
 @dataclass(frozen=True)
 class FixedFile:
-    """A file's new content, beside the old."""
+    """The old and the new content of a file."""
 
     path: Path
     before: bytes
@@ -30,10 +30,10 @@ class FixedFile:
     diff: str
 
     def write(self) -> None:
-        """Put the new content in the old one's place, with its permissions. Raises Changed where the file has changed
-        since, and OSError where it can't be written; then it is as it was."""
+        """Replace the old content with the new, keeping the file's permissions. Raises Changed if the file has changed
+        since the scan, and OSError if it can't be written; in both cases it is left as it was."""
         if self.path.read_bytes() != self.before:
-            raise Changed(f"{self.path} has changed since it was examined: run again")
+            raise Changed(f"{self.path} has changed since it was scanned: run again")
         part = self.path.resolve().with_name(f".{self.path.name}.{os.getpid()}.part")
         try:
             part.write_bytes(self.after)
@@ -43,14 +43,14 @@ class FixedFile:
             part.unlink(missing_ok=True)
 
 
-def fixed_files(found: Scan) -> list[FixedFile]:
-    """What each file would be with its edits. A file whose text would not parse any more is left out, and one with ends
-    of lines of both kinds; of several names of a file, all but the first."""
-    made = {}
-    for path, edits in found.edits.items():
-        if (real := Path(path).resolve()) not in made and (fixed := _fixed_file(Path(path), edits)) is not None:
-            made[real] = fixed
-    return list(made.values())
+def fixed_files(scan: Scan) -> list[FixedFile]:
+    """The files with their edits applied. Skips a file that would no longer parse, one with mixed line endings, and
+    further paths of the same file."""
+    files = {}
+    for path, edits in scan.edits.items():
+        if (real := Path(path).resolve()) not in files and (fixed := _fixed_file(Path(path), edits)) is not None:
+            files[real] = fixed
+    return list(files.values())
 
 
 def _fixed_file(path: Path, edits: list[Edit]) -> FixedFile | None:
@@ -70,25 +70,25 @@ def _fixed_file(path: Path, edits: list[Edit]) -> FixedFile | None:
 
 
 def _encoded(text: str, before: bytes) -> bytes:
-    """In the file's own encoding, and with its own ends of lines."""
+    """The text in the file's own encoding, with its own line endings."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(before).readline)
     lines = text.replace("\n", "\r\n") if b"\r\n" in before else text
     return lines.encode(encoding)
 
 
 def _notebook(path: Path, before: bytes, source: Source, edits: list[Edit]) -> tuple[bytes, str]:
-    """The cells that have edits, each by itself: its magics stay as they are."""
+    """Apply the edits cell by cell, so that magics stay as they are."""
     notebook, diffs = json.loads(before), []
     starts = [*source.starts, (source.text.count("\n") + 2, None)]
     for (start, number), (end, _) in pairwise(starts):
-        own = [each for each in edits if start <= each.line < end]
-        cell = notebook["cells"][number] if own else None
+        cell_edits = [edit for edit in edits if start <= edit.line < end]
+        cell = notebook["cells"][number] if cell_edits else None
         if cell is None:
             continue
         text = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
         shifted = [
-            Edit(each.line - start + 1, each.column, each.end_line - start + 1, each.end_column, each.text)
-            for each in own
+            Edit(edit.line - start + 1, edit.column, edit.end_line - start + 1, edit.end_column, edit.text)
+            for edit in cell_edits
         ]
         new = rewritten(text, shifted)
         cell["source"] = new if isinstance(cell["source"], str) else new.splitlines(keepends=True)
@@ -97,7 +97,7 @@ def _notebook(path: Path, before: bytes, source: Source, edits: list[Edit]) -> t
 
 
 def _as_json(notebook: dict, before: bytes) -> bytes:
-    """Written as it was: so far indented, with its last end of line, and what is no Unicode escaped."""
+    """The notebook in its own format: indentation, final newline, and lone surrogates escaped."""
     indent = re.match(rb"\{\r?\n( *)", before)
     end = "\n" if before.endswith(b"\n") else ""
     options = {"indent": len(indent[1]) if indent else None}

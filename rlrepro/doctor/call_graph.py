@@ -1,4 +1,4 @@
-"""What a function ends up calling, across the modules of its project."""
+"""The functions that a call can reach, across the modules of a project."""
 
 import ast
 from collections.abc import Iterator
@@ -6,34 +6,34 @@ from collections.abc import Iterator
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, words_of
 from rlrepro.doctor.project import Definition, Project
 
-MOST_FUNCTIONS = 400  # that are followed from one call
+MOST_FUNCTIONS = 400  # followed from one call
 COMMON = {"update", "step", "reset", "train", "run", "close", "get", "add", "pop", "append", "copy", "start", "join"}
-# Words of a name that stand for something that learns.
+# Words in the name of an object that learns.
 LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
 LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c", "a3c", "runner", "nnet", "mcts"}
 
 
 class Reachable:
-    """What may run when a function is called: the functions of the project that it calls, and so on.
+    """The functions of the project that may run when one of them is called.
 
-    A method call reaches the methods of that name in every class that was instantiated on the way, since the type of a
-    variable is not known ("rapid type analysis").
+    Since the types of variables are unknown, a method call reaches the methods of that name in every class that is
+    instantiated on the way (rapid type analysis).
     """
 
     def __init__(self, project: Project, start: Definition):
         self.project = project
-        self.functions, self.classes = {}, {}  # by node: dicts keep the order
+        self.functions, self.classes = {}, {}  # node: module; dicts keep the order
         self._methods = set()
-        if around := start.module.class_around(start.node):
-            self._add_class(Definition(start.module, around))
+        if cls := start.module.class_around(start.node):
+            self._add_class(Definition(start.module, cls))
         self._add(start)
 
     @property
     def modules(self) -> list[Module]:
-        return list({id(each): each for each in (*self.functions.values(), *self.classes.values())}.values())
+        return list(dict.fromkeys([*self.functions.values(), *self.classes.values()]))
 
     def calls(self) -> Iterator[tuple[Module, ast.Call]]:
-        """Each call in these functions, with its module."""
+        """Every call in these functions, with its module."""
         for function, module in self.functions.items():
             for node in ast.walk(function):
                 if isinstance(node, ast.Call):
@@ -54,10 +54,10 @@ class Reachable:
             self._add_class(target)
         elif target is not None and isinstance(target.node, FUNCTIONS):
             self._add(target)
-        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods and _is_telling(call.func):
+        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods and _is_specific(call.func):
             self._methods.add(call.func.attr)
-            for cls, its_module in tuple(self.classes.items()):
-                self._method(Definition(its_module, cls), call.func.attr)
+            for cls, home in tuple(self.classes.items()):
+                self._method(Definition(home, cls), call.func.attr)
 
     def _add_class(self, cls: Definition) -> None:
         if cls.node in self.classes or len(self.classes) >= MOST_FUNCTIONS:
@@ -76,7 +76,7 @@ class Reachable:
                 self._add(Definition(cls.module, node))
 
 
-def _is_telling(method: ast.Attribute) -> bool:
-    """Whether a method's name says what may be called: `update` may be a dictionary's, unless an agent's is meant."""
+def _is_specific(method: ast.Attribute) -> bool:
+    """Whether a method's name is specific enough to follow: `update` may be a dictionary's, unless it is an agent's."""
     owner = ast.unparse(method.value)
     return method.attr not in COMMON or owner == "self" or bool(words_of(owner) & LEARNER)

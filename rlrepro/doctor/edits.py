@@ -1,4 +1,4 @@
-"""Small changes to a text, at places of its syntax tree: what cures are made of that can be written mechanically."""
+"""Edits of a text at nodes of its syntax tree: the building blocks of automatic fixes."""
 
 import ast
 import io
@@ -11,7 +11,7 @@ from rlrepro.doctor.ast_index import Module
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """Text in the place of what lies between two places. Lines count from 1, columns from 0, in bytes of UTF-8."""
+    """Replaces a range of a text. Lines count from 1, columns from 0 and in UTF-8 bytes."""
 
     line: int
     column: int
@@ -25,11 +25,11 @@ def replaced(node: ast.expr, text: str) -> Edit:
 
 
 def with_argument(module: Module, call: ast.Call, name: str, value: str) -> list[Edit]:
-    """The call with this keyword argument, given anew or after the others in their manner; nothing where it is given
-    as something that is not known."""
-    given = module.argument(call, name)
-    if given is not None:
-        return [replaced(given, value)] if isinstance(given, ast.Constant) else []
+    """Set a keyword argument of a call: replace its constant value, or append it in the style of the other arguments.
+    No edits if the argument is passed as anything but a constant."""
+    argument = module.argument(call, name)
+    if argument is not None:
+        return [replaced(argument, value)] if isinstance(argument, ast.Constant) else []
     place, indent, last = _before_closing(module, call)
     if last == "(":
         text = f"{name}={value}"
@@ -41,22 +41,22 @@ def with_argument(module: Module, call: ast.Call, name: str, value: str) -> list
 
 
 def imported(module: Module, statement: str, *, beside: str) -> list[Edit] | None:
-    """An import below those of a package; an empty list where it is there already, None where the package is not
-    imported at the top of the text by a line of its own."""
+    """Add an import below those of a package. An empty list if it exists already; None if the package is not imported
+    at the top of the file on a separate line."""
     if statement in module.text.split("\n"):
         return []
-    own = [node for node in _top_imports(module) if beside in _packages(node)]
-    return [after(module, own[-1], statement)] if own and stands_alone(module, own[-1]) else None
+    imports = [node for node in _top_imports(module) if beside in _packages(node)]
+    return [after(module, imports[-1], statement)] if imports and stands_alone(module, imports[-1]) else None
 
 
 def is_imported(module: Module, name: str) -> bool:
-    """Whether `import name` stands at the top of the text, where everything below has it."""
+    """Whether the file has `import name` at its top level."""
     imports = [node for node in _top_imports(module) if isinstance(node, ast.Import)]
     return any(alias.name == name and alias.asname is None for node in imports for alias in node.names)
 
 
 def before_imports(module: Module, statements: str) -> list[Edit]:
-    """Statements before the first import that is not `from __future__`; nothing where it has no line of its own."""
+    """Insert statements before the first import that is not from `__future__`; no edits if it shares its line."""
     first = next((node for node in _top_imports(module) if getattr(node, "module", None) != "__future__"), None)
     if first is None or not stands_alone(module, first):
         return []
@@ -64,7 +64,7 @@ def before_imports(module: Module, statements: str) -> list[Edit]:
 
 
 def after(module: Module, node: ast.stmt, statement: str) -> Edit:
-    """A statement in the line below another that stands alone, as far indented."""
+    """Insert a statement below another, with the same indentation."""
     line, last = (module.text.split("\n")[number - 1] for number in (node.lineno, node.end_lineno))
     end = len(last.rstrip("\r").encode())
     indent = line[: len(line) - len(line.lstrip())]
@@ -80,7 +80,7 @@ def stands_alone(module: Module, node: ast.stmt) -> bool:
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:
-    """The text with the edits in it. One that overlaps another is left out."""
+    """The text with the edits applied. Of two overlapping edits, only the later one in the text is applied."""
     lines = [line.encode() for line in text.split("\n")]
     before = (len(lines) + 1, 0)
     for edit in sorted(set(edits), reverse=True):
@@ -103,18 +103,18 @@ def _packages(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 
 def _before_closing(module: Module, call: ast.Call) -> tuple[tuple[int, int], str, str]:
-    """Where the last token before the closing bracket of a call ends, how far its arguments are indented if they stand
-    on lines of their own, and that token."""
+    """(end of the last token before a call's closing bracket, indentation of the arguments if they are on separate
+    lines, that token)."""
     lines = module.text.split("\n")[call.lineno - 1 : call.end_lineno]
     lines[-1] = lines[-1].encode()[: call.end_col_offset].decode()
     start = call.col_offset
     lines[0] = " " * start + lines[0].encode()[start:].decode()
     quiet = (tokenize.NL, tokenize.COMMENT, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
     text = "(" + "\n".join(lines) + ")"  # an expression over several lines
-    tokens = [each for each in tokenize.generate_tokens(io.StringIO(text).readline) if each.type not in quiet]
-    last = tokens[-3]  # before the call's own bracket, and the one put around it
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in quiet]
+    last = tokens[-3]  # before the call's own closing bracket and the added one
     line, column = last.end
-    column -= line == 1  # the bracket put before it
+    column -= line == 1  # the added opening bracket
     place = (call.lineno + line - 1, len(lines[line - 1][:column].encode()))
     own_line = last.end[0] < tokens[-2].start[0]
     written = lines[line - 1]

@@ -1,13 +1,13 @@
-"""How often the doctor is right on strangers' code: what was judged by reading, in the folder `field/`.
+"""Precision and recall of the doctor on other people's code, from the judgements in the folder `field/`.
 
-`repositories.csv` names public repositories with the commit that was read, and their group: the rules were written by
-*steer*, corrected once by *count*, and finished before anybody looked at *fresh*. `findings.csv` has each finding of
-confidence medium and up, with the verdict of a reader who did not know the rules, and `confidence` as it is now: empty
-where what was learned has made the doctor silent. `sites.csv` has problems that readers found by themselves, and the
-confidence with which the doctor names them, if it does.
+`repositories.csv` lists public repositories with the commit that was read and their group: *steer* guided the rules,
+*count* led to one correction, and *fresh* was fetched after the rules were final. `findings.csv` has the findings with
+at least medium confidence, the verdict of a reader who did not know the rules, and the current `confidence`, empty if
+the doctor no longer reports the finding. `sites.csv` has problems that readers found on their own, and the confidence
+with which the doctor reports them, if it does.
 
-`python -m rlrepro.doctor.field CHECKOUTS` looks again: CHECKOUTS are folders that hold a folder owner+name per
-repository. It rewrites what is found, keeps verdicts by their place, and lists findings that nobody has judged.
+`python -m rlrepro.doctor.field CHECKOUTS` runs the doctor again. CHECKOUTS are folders with one folder owner+name per
+repository. It updates the findings, keeps the verdicts of known ones, and lists findings without a verdict.
 """
 
 import csv
@@ -28,7 +28,7 @@ CODES = {
     "validate-args": {"TO003"},
 }
 SURE = ("medium", "high")
-NEAR = 8  # lines between a site as a reader noted it and a finding of it
+NEAR = 8  # maximum distance in lines between a site as a reader noted it and a finding
 PLACE = ("repository", "path", "cell", "line", "code")
 
 
@@ -46,31 +46,31 @@ def write(name: str, table: list[dict], folder: Path = FOLDER) -> None:
 
 def groups(folder: Path = FOLDER) -> dict[str, str]:
     """The group of each repository."""
-    return {each["repository"]: each["group"] for each in rows("repositories", folder)}
+    return {row["repository"]: row["group"] for row in rows("repositories", folder)}
 
 
 def precision(group: str, *, as_judged: bool = False, folder: Path = FOLDER) -> Counter:
-    """How many findings of a group got each verdict: of those that the doctor has now, or had when they were judged."""
-    of = groups(folder)
-    findings = [each for each in rows("findings", folder) if of[each["repository"]] == group]
-    return Counter(each["verdict"] for each in findings if as_judged or each["confidence"] in SURE)
+    """The number of findings of a group per verdict: current findings, or those reported when they were judged."""
+    group_of = groups(folder)
+    findings = [finding for finding in rows("findings", folder) if group_of[finding["repository"]] == group]
+    return Counter(finding["verdict"] for finding in findings if as_judged or finding["confidence"] in SURE)
 
 
 def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
-    """(sites that are named with confidence medium or high, at all, all sites) of a group."""
-    of = groups(folder)
-    found = [each["found"] for each in rows("sites", folder) if of[each["repository"]] == group]
-    return sum(each in SURE for each in found), sum(map(bool, found)), len(found)
+    """(sites reported with at least medium confidence, sites reported, all sites) of a group."""
+    group_of = groups(folder)
+    confidences = [site["found"] for site in rows("sites", folder) if group_of[site["repository"]] == group]
+    return sum(confidence in SURE for confidence in confidences), sum(map(bool, confidences)), len(confidences)
 
 
 def table(folder: Path = FOLDER) -> str:
-    """Both numbers of each group, as a table in Markdown."""
+    """Precision and recall per group, as Markdown tables."""
     lines = ["| group | repositories | | findings | true | harmless | false |", "|---|---:|---|" + "---:|" * 4]
     for group, count in Counter(groups(folder).values()).items():
         for when, as_judged in (("when judged", True), ("now", False)):
             verdicts = precision(group, as_judged=as_judged, folder=folder)
-            judged = sum(verdicts[each] for each in VERDICTS)
-            shares = [f"{verdicts[each]} ({verdicts[each] / max(judged, 1):.0%})" for each in VERDICTS]
+            judged = sum(verdicts[verdict] for verdict in VERDICTS)
+            shares = [f"{verdicts[verdict]} ({verdicts[verdict] / max(judged, 1):.0%})" for verdict in VERDICTS]
             lines.append(f"| {group} | {count} | {when} | {judged} | {' | '.join(shares)} |")
     lines += ["", "| group | known sites | named | of these with medium or high confidence |", "|---|---:|---:|---:|"]
     for group in dict.fromkeys(groups(folder).values()):
@@ -82,31 +82,27 @@ def table(folder: Path = FOLDER) -> str:
 
 
 def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
-    """Run the doctor on every repository, rewrite findings.csv and the column `found` of sites.csv, and return the
-    findings without a verdict. Raises FileNotFoundError for a repository that is not checked out."""
-    judged = {_place(each): each for each in rows("findings", folder)}
-    sites, findings = rows("sites", folder), {place: each | {"confidence": ""} for place, each in judged.items()}
+    """Run the doctor on every repository, update findings.csv and the column `found` of sites.csv, and return the
+    findings without a verdict. Raises FileNotFoundError if a repository is not checked out."""
+    judged = {_place(finding): finding for finding in rows("findings", folder)}
+    sites, findings = rows("sites", folder), {place: row | {"confidence": ""} for place, row in judged.items()}
     for repository in groups(folder):
-        top = next((each / repository.replace("/", "+") for each in checkouts if _has(each, repository)), None)
+        top = next((path for checkout in checkouts if (path := checkout / repository.replace("/", "+")).is_dir()), None)
         if top is None:
             raise FileNotFoundError(f"{repository} is in none of {', '.join(map(str, checkouts))}")
-        found = [_as_row(each, repository, top) for each in examine([top]).findings]
-        for each in (row for row in found if row["confidence"] in SURE):
-            known = judged.get(_place(each), {"verdict": "", "reason": ""})
-            findings[_place(each)] = each | {name: known[name] for name in ("verdict", "reason")}
-        for site in (each for each in sites if each["repository"] == repository):
-            site["found"] = next((each["confidence"] for each in found if _is_at(each, site)), "")
+        current = [_as_row(finding, repository, top) for finding in examine([top]).findings]
+        for row in (row for row in current if row["confidence"] in SURE):
+            known = judged.get(_place(row), {"verdict": "", "reason": ""})
+            findings[_place(row)] = row | {name: known[name] for name in ("verdict", "reason")}
+        for site in (site for site in sites if site["repository"] == repository):
+            site["found"] = next((row["confidence"] for row in current if _is_at(row, site)), "")
     write("findings", list(findings.values()), folder)
     write("sites", sites, folder)
-    return [each for each in findings.values() if not each["verdict"]]
+    return [finding for finding in findings.values() if not finding["verdict"]]
 
 
 def _place(finding: dict[str, str]) -> tuple[str, ...]:
     return tuple(finding[name] for name in PLACE)
-
-
-def _has(folder: Path, repository: str) -> bool:
-    return (folder / repository.replace("/", "+")).is_dir()
 
 
 def _as_row(finding, repository: str, top: Path) -> dict[str, str]:
@@ -121,14 +117,15 @@ def _as_row(finding, repository: str, top: Path) -> dict[str, str]:
 
 
 def _is_at(finding: dict[str, str], site: dict[str, str]) -> bool:
-    """Whether a finding is of this site. In a notebook, sites have lines of the file, and findings those of a cell."""
+    """Whether a finding is at this site. In notebooks only the path counts: findings have lines of a cell, sites of the
+    file."""
     same = finding["path"] == site["path"] and finding["code"] in CODES[site["problem"]]
     return same and (finding["cell"] != "" or abs(int(finding["line"]) - int(site["line"])) <= NEAR)
 
 
 def main() -> None:
-    for each in look([Path(word) for word in sys.argv[1:]]):
-        print("not judged:", *(each[name] for name in PLACE))
+    for finding in look([Path(word) for word in sys.argv[1:]]):
+        print("not judged:", *(finding[name] for name in PLACE))
     print(table())
 
 

@@ -1,4 +1,4 @@
-"""What a finding is, and the rule behind it."""
+"""Findings, and the rules behind them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Confidence = Literal["high", "medium", "low"]
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One problem at one place. `line` and `column` count from 1; in a notebook they are of the cell `cell`."""
+    """One problem at one place. `line` and `column` count from 1, in a notebook within the cell `cell`."""
 
     path: str
     cell: int | None
@@ -30,10 +30,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A problem that can be seen in a text: how it is found, what it costs, and what to change.
+    """A kind of problem: how it is found, why it matters, and what to change.
 
-    `claims` are the ids of claims whose verdicts measured the cost, `chapter` the notebook that explains it. A text
-    without any of the `words` is not looked at.
+    `claims` are the ids of the claims that measured its cost, `chapter` is the notebook that explains it. Files that
+    contain none of the `words` are skipped.
     """
 
     code: str
@@ -43,9 +43,9 @@ class Rule:
     claims: tuple[str, ...]
     words: tuple[str, ...]
     check: Callable
-    live: bool = False  # seen in a run, not in a text
+    live: bool = False  # checks a training run instead of a file
     autofix: Callable | None = None
-    fix_when_low: bool = False  # whether `autofix` is as right where the confidence is low
+    fix_when_low: bool = False  # whether `autofix` is also safe at low confidence
 
     @property
     def why(self) -> str:
@@ -67,9 +67,9 @@ def rule(
     autofix: Callable | None = None,
     fix_when_low: bool = False,
 ):
-    """Register a function `(module, project)` that yields (node, message, confidence) for each place; a live one is
-    called with what was seen of a run, and yields findings. `autofix(module, node)` returns the edits that fix a place,
-    where that is safe to write without understanding the program."""
+    """Register a function `(module, project)` that yields (node, message, confidence) for each place. A live rule is
+    called with the notes of a run instead, and yields findings. `autofix(module, node)` returns the edits that fix a
+    place, if they are safe to write without understanding the program."""
 
     def register(check):
         _rules[code] = Rule(code, title, fix, chapter, claims, words, check, live, autofix, fix_when_low)

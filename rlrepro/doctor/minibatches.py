@@ -1,4 +1,4 @@
-"""Loops that learn in minibatches: what they cut, and how."""
+"""Loops that learn in minibatches, and what they split into minibatches."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, names_in
 from rlrepro.doctor.project import Definition, Project
 
-CUTS = {"split", "chunk", "array_split", "tensor_split", "iterate", "make_minibatches", "split_data_generator"}
+SPLITS = {"split", "chunk", "array_split", "tensor_split", "iterate", "make_minibatches", "split_data_generator"}
 SAMPLERS = re.compile(r"batch|sampler|loader|generator|indices|inds|idx", re.IGNORECASE)
 DRAWS = {"choice", "randint", "randperm", "permutation", "sample"}
 GENERATOR = re.compile(r"generator|batch|split|_iter\b", re.IGNORECASE)
@@ -16,12 +16,12 @@ WRAPPERS = {"DataLoader", "enumerate", "tqdm", "track", "list", "iter", "zip", "
 PARTS = ("random_split", "Subset", "ConcatDataset")
 VIEWS = {"reshape", "view", "to", "float", "flatten", "squeeze", "unsqueeze", "detach", "contiguous", "cuda", "clone"}
 MAKES = {"tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "array", "asarray", "squeeze", "flatten"}
-DEPTH = 2  # calls that are followed to the gradient step
+DEPTH = 2  # nested calls that are followed to find a gradient step
 
 
 @dataclass
 class LearningLoop:
-    """A loop with gradient steps, and the expressions that it takes minibatches of, as texts."""
+    """A loop with gradient steps, and the expressions that it splits into minibatches, as source text."""
 
     loop: ast.For
     whole: set[str] = field(default_factory=set)
@@ -30,17 +30,17 @@ class LearningLoop:
 def learning_loops(module: Module, project: Project) -> Iterator[LearningLoop]:
     """The loops of a module that take minibatches and make gradient steps on them."""
     for node in module.nodes[ast.For]:
-        found = LearningLoop(node)
-        _cut_by_iterating(module, found)
-        _cut_by_indexing(found)
-        if found.whole and learns(module, project, node):
-            _add_aliases(module, found)
-            yield found
+        learning = LearningLoop(node)
+        _split_by_iterating(module, learning)
+        _split_by_indexing(learning)
+        if learning.whole and learns(module, project, node):
+            _add_aliases(module, learning)
+            yield learning
 
 
 def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
-    """Whether a gradient step is made in a piece of code, or in what it calls of its own class and module."""
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    """Whether a piece of code makes a gradient step, also in what it calls in its class and module."""
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
     if any(is_gradient_step(call) for call in calls):
         return True
     if not depth:
@@ -63,7 +63,7 @@ def is_gradient_step(call: ast.Call) -> bool:
 
 
 def method_of_self(module: Module, project: Project, call: ast.Call) -> Definition | None:
-    """The method that self.name(...) calls, in the class around or the classes above it in the project."""
+    """The method that self.name(...) calls, defined in the class around the call or in a base class in the project."""
     func = call.func
     if not (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"):
         return None
@@ -71,22 +71,22 @@ def method_of_self(module: Module, project: Project, call: ast.Call) -> Definiti
     return project.method(Definition(module, cls), func.attr) if cls is not None else None
 
 
-def _cut_by_iterating(module: Module, found: LearningLoop) -> None:
+def _split_by_iterating(module: Module, learning: LearningLoop) -> None:
     """for batch in data.split(64), in DataLoader(TensorDataset(x, y)), in generator(data, 64)."""
-    source = _source(module, found.loop.iter)
+    source = _source(module, learning.loop.iter)
     if source is None:
         return
     name = last_name(source.func)
     if name == "DataLoader":
-        found.whole |= {ast.unparse(each) for each in tensors_of(module, module.argument(source, "dataset", 0))}
-    elif name in CUTS and isinstance(source.func, ast.Attribute) and not module.name(source.func):
-        found.whole.add(ast.unparse(source.func.value))
-    elif (name in CUTS or GENERATOR.search(name)) and source.args:
-        found.whole |= {ast.unparse(each) for each in source.args if isinstance(each, ast.Name | ast.Attribute)}
+        learning.whole |= {ast.unparse(node) for node in tensors_of(module, module.argument(source, "dataset", 0))}
+    elif name in SPLITS and isinstance(source.func, ast.Attribute) and not module.name(source.func):
+        learning.whole.add(ast.unparse(source.func.value))
+    elif (name in SPLITS or GENERATOR.search(name)) and source.args:
+        learning.whole |= {ast.unparse(node) for node in source.args if isinstance(node, ast.Name | ast.Attribute)}
 
 
 def _source(module: Module, node) -> ast.Call | None:
-    """The call that a loop's values come from, through a variable and through enumerate and the like."""
+    """The call that yields a loop's values, looking through variables, enumerate and similar wrappers."""
     for _ in range(4):
         if isinstance(node, ast.Name):
             node = module.stores.get(node.id)
@@ -100,7 +100,7 @@ def _source(module: Module, node) -> ast.Call | None:
 
 
 def tensors_of(module: Module, dataset) -> list[ast.expr]:
-    """The tensors of a TensorDataset, given as it is, by a variable, or as a part of it."""
+    """The tensors of a TensorDataset, which may be a variable or wrapped in a subset."""
     if isinstance(dataset, ast.Name):
         dataset = module.stores.get(dataset.id) or _split_from(module, dataset.id)
     if not isinstance(dataset, ast.Call):
@@ -108,43 +108,43 @@ def tensors_of(module: Module, dataset) -> list[ast.expr]:
     if last_name(dataset.func) in PARTS and dataset.args:
         return tensors_of(module, dataset.args[0])
     is_tensors = last_name(dataset.func) == "TensorDataset"
-    return [each for each in dataset.args if not isinstance(each, ast.Starred)] or dataset.args if is_tensors else []
+    return [node for node in dataset.args if not isinstance(node, ast.Starred)] or dataset.args if is_tensors else []
 
 
 def _split_from(module: Module, name: str) -> ast.expr | None:
     """The call in `train, test = random_split(dataset, ...)`."""
     for call in module.calls("torch", *PARTS):
         target = getattr(module.parents.get(call), "targets", [None])[0]
-        if isinstance(target, ast.Tuple) and name in {ast.unparse(each) for each in target.elts}:
+        if isinstance(target, ast.Tuple) and name in {ast.unparse(node) for node in target.elts}:
             return call
     return None
 
 
-def _add_aliases(module: Module, found: LearningLoop) -> None:
-    """Other names of the same: flat = batch.reshape(-1), original = obs, inputs = {"obs": data["obs"]}."""
-    function = module.function(found.loop)
+def _add_aliases(module: Module, learning: LearningLoop) -> None:
+    """Add other names of the same data: flat = batch.reshape(-1), inputs = {"obs": data["obs"]}."""
+    function = module.function(learning.loop)
     assignments = [
         node
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and not module.is_within(node, found.loop)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and not module.is_within(node, learning.loop)
     ]
     for _ in range(2):
         for node in assignments:
             target = ast.unparse(node.targets[0])
             if isinstance(node.value, ast.Dict):
-                if any(value is not None and part_of(value, found.whole) for value in node.value.values):
-                    found.whole.add(target)
+                if any(value is not None and part_of(value, learning.whole) for value in node.value.values):
+                    learning.whole.add(target)
                 continue
             base = ast.unparse(without_views(node.value))
-            if target in found.whole and isinstance(without_views(node.value), ast.Name | ast.Attribute):
-                found.whole.add(base)
-            elif base in found.whole and isinstance(node.targets[0], ast.Name):
-                found.whole.add(target)
+            if target in learning.whole and isinstance(without_views(node.value), ast.Name | ast.Attribute):
+                learning.whole.add(base)
+            elif base in learning.whole and isinstance(node.targets[0], ast.Name):
+                learning.whole.add(target)
 
 
 def part_of(node, whole: set[str]) -> str | None:
-    """The text of what is whole in an expression: the expression itself, what it is a key or an attribute of, or what
-    it is another shape of."""
+    """The expression in `whole` that a node stands for: the node itself, the owner of its key or attribute, or the
+    tensor that it is a view of; otherwise None."""
     while True:
         if (text := ast.unparse(node)) in whole:
             return text
@@ -159,7 +159,7 @@ def part_of(node, whole: set[str]) -> str | None:
 
 
 def without_views(node) -> ast.expr:
-    """x of x.reshape(-1), x.to(device), torch.tensor(x)."""
+    """The x in x.reshape(-1), x.to(device) or torch.tensor(x)."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         owner = node.func.value
         if isinstance(owner, ast.Name) and owner.id in ("torch", "np", "th", "T"):
@@ -168,29 +168,31 @@ def without_views(node) -> ast.expr:
     return node
 
 
-def _cut_by_indexing(found: LearningLoop) -> None:
-    """x[start:start + 64], and x[index] where the index is itself a slice, a draw, or what a sampler yields."""
-    loop = found.loop
-    moving = names_in(loop.target)  # change from one round to the next
+def _split_by_indexing(learning: LearningLoop) -> None:
+    """x[start:start + 64], and x[index] where the index is a slice, a random draw, or yielded by a sampler."""
+    loop = learning.loop
+    moving = names_in(loop.target)  # these change in every iteration
     by_sampler = bool(SAMPLERS.search(ast.unparse(loop.iter))) and "range(" not in ast.unparse(loop.iter)
     selectors = set(moving) if by_sampler else set()
-    made = set()  # within the loop
+    assigned = set()  # within the loop
     for node in _in_order(loop.body):
         if isinstance(node, ast.Assign):
             names = set().union(*map(names_in, node.targets))
-            made |= names
+            assigned |= names
             if _selects(node.value, moving, selectors):
                 selectors |= names
             if names_in(node.value) & moving:
                 moving |= names
     for node in _in_order(loop.body):
-        read = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not names_in(node.value) & made
-        if read and (_slices(node.slice, moving) or names_in(node.slice) & selectors):
-            found.whole.add(ast.unparse(node.value))
+        is_read = (
+            isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not names_in(node.value) & assigned
+        )
+        if is_read and (_slices(node.slice, moving) or names_in(node.slice) & selectors):
+            learning.whole.add(ast.unparse(node.value))
 
 
 def _selects(value, moving: set[str], selectors: set[str]) -> bool:
-    """Whether an expression is an index of several: order[a:b], order[k], a draw, or one made of such an index."""
+    """Whether an expression selects several elements: order[a:b], order[k], a random draw, or a copy of those."""
     if isinstance(value, ast.Subscript):
         return _slices(value.slice, moving)
     if isinstance(value, ast.Call):
@@ -198,7 +200,7 @@ def _selects(value, moving: set[str], selectors: set[str]) -> bool:
             return bool(names_in(value) & moving)
         if last_name(value.func) in DRAWS and "buffer" not in ast.unparse(value.func):
             return True
-        return any(isinstance(each, ast.Name) and each.id in selectors for each in value.args) and bool(
+        return any(isinstance(node, ast.Name) and node.id in selectors for node in value.args) and bool(
             {"tensor", "LongTensor", "from_numpy", "as_tensor", "array", "to"} & {last_name(value.func)}
         )
     return False

@@ -1,4 +1,4 @@
-"""The code of a notebook as one text, with magics and shell commands replaced by statements that do nothing."""
+"""The code of a notebook as one text, with magics and shell commands replaced by `pass`."""
 
 import json
 import re
@@ -7,8 +7,8 @@ ASSIGNED = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")  # files = !ls
 
 
 def code_of(content: bytes) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """(text, where each code cell begins: (line, number of the cell)). Raises ValueError, KeyError, TypeError or
-    AttributeError for what is not a notebook."""
+    """(text, the start of each code cell as (line, cell number)). Raises ValueError, KeyError, TypeError or
+    AttributeError if the content is not a notebook."""
     lines, starts = [], []
     for number, cell in enumerate(json.loads(content)["cells"]):
         if cell.get("cell_type") == "code":
@@ -18,13 +18,13 @@ def code_of(content: bytes) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 
 def source_of(cell: dict) -> str:
-    """The text of a cell, which the format keeps whole or as a list of lines."""
+    """The text of a cell, which the format stores as one string or as a list of lines."""
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
 
 
 def without_magics(text: str) -> list[str]:
-    """The lines of a cell, as many as before; lines that continue a shell command go with it."""
+    """The lines of a cell, with magics and shell commands (including continuation lines) replaced one by one."""
     whole = text.lstrip().startswith("%%")
     lines, continued = [], False
     for line in text.removesuffix("\n").split("\n"):
@@ -33,7 +33,7 @@ def without_magics(text: str) -> list[str]:
         if magic:
             indent = line[: len(line) - len(bare)] * (not continued)
             line, continued = f"{indent}pass  # {bare}", bare.rstrip().endswith("\\")
-        elif said := ASSIGNED.match(line):
-            line, continued = f"{said[1]}None", bare.rstrip().endswith("\\")
+        elif match := ASSIGNED.match(line):
+            line, continued = f"{match[1]}None", bare.rstrip().endswith("\\")
         lines.append(line)
     return lines

@@ -1,5 +1,4 @@
-"""What the files of a project ask for: requirements in any folder, setup files, environments, lock files, Dockerfiles
-and the cells of notebooks that install."""
+"""The releases that a project pins in requirements, setup files, environments, lock files, Dockerfiles and scripts."""
 
 import fnmatch
 import re
@@ -25,8 +24,8 @@ FILES = (
     "*.dockerfile",
     "install*.sh",
 )
-LARGEST = 4 * 2**20  # bytes of such a file
-# Patterns by the kind of file; in each, `spec` is a specifier or a version.
+LARGEST = 4 * 2**20  # bytes; larger files are skipped
+# Patterns by kind of file. The group `spec` is a specifier or a version.
 VERSION = r"[0-9][\w.*+!-]*"
 REQUIREMENT = r"(?<![\w./-]){name}(?:\[[\w, -]*\])?\s*(?P<spec>(?:(?:===|==|~=|!=|>=|<=|>|<)\s*{version}\s*,?\s*)+)"
 CONDA = r"^\s*-\s*(?:[\w-]+::)?{name}=(?P<spec>{version})"
@@ -35,11 +34,11 @@ LOCKED = r"name = \"{name}\"\s*\nversion = \"(?P<spec>{version})\""
 
 
 def pins_below(root: Path, libraries: Collection[str]) -> Iterator[tuple[Path, dict[str, SpecifierSet]]]:
-    """(file, specifier by library) for each file under a folder that asks for a release of one of these libraries."""
+    """(file, specifier by library) for each file below a folder that pins one of these libraries."""
     for folder, names in folders_below(root):
         for name in names:
-            asks = any(fnmatch.fnmatch(name.lower(), pattern.lower()) for pattern in FILES)
-            if asks and (specifiers := _specifiers(folder / name, libraries)):
+            is_known = any(fnmatch.fnmatch(name.lower(), pattern.lower()) for pattern in FILES)
+            if is_known and (specifiers := _specifiers(folder / name, libraries)):
                 yield folder / name, specifiers
 
 
@@ -53,19 +52,19 @@ def _specifiers(path: Path, libraries: Collection[str]) -> dict[str, SpecifierSe
 
 
 def specifier_in(text: str, library: str) -> SpecifierSet | None:
-    """The first specifier of a library in a text of any of these kinds; None where there is none."""
+    """The first specifier of a library in a text of any of these kinds, or None."""
     name = re.sub(r"[-_.]+", "[-_.]+", library)
     for pattern in (LOCKED, REQUIREMENT, CONDA, POETRY):
-        if said := re.search(pattern.format(name=name, version=VERSION), text, re.MULTILINE | re.IGNORECASE):
+        if match := re.search(pattern.format(name=name, version=VERSION), text, re.MULTILINE | re.IGNORECASE):
             try:
-                return SpecifierSet(_as_specifier(said["spec"]))
+                return SpecifierSet(_as_specifier(match["spec"]))
             except InvalidSpecifier:
                 continue
     return None
 
 
 def _as_specifier(text: str) -> str:
-    """Poetry's and conda's ways of writing, as pip writes it: ^1.2 is >=1.2,<2, and a bare version is that release."""
+    """Poetry's and conda's notation as pip's: ^1.2 becomes >=1.2,<2, and a bare version becomes ==."""
     text = text.strip().rstrip(",")
     if text.startswith("^"):
         major, *rest = text[1:].split(".")

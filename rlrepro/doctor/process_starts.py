@@ -1,4 +1,4 @@
-"""Where a module starts processes, how many, how, and what each of them runs."""
+"""The calls that start processes: how many they start, how, and what each process runs."""
 
 import ast
 import re
@@ -17,8 +17,8 @@ METHOD = re.compile(r"(?:set_start_method|get_context)\(\s*(?:method\s*=\s*)?['\
 
 @dataclass(frozen=True)
 class Start:
-    """A call that starts processes. `target` is what they run, None where it can't be seen or is not the project's;
-    `method` is "fork", "spawn" or "forkserver"."""
+    """A call that starts processes. `target` is the function that they run, or None if it is unknown or outside the
+    project; `method` is "fork", "spawn" or "forkserver"."""
 
     call: ast.Call
     package: str
@@ -28,14 +28,14 @@ class Start:
 
 
 def process_starts(module: Module, project: Project) -> Iterator[Start]:
-    """Each call in a module that starts processes; a pool once for each function that is given to it."""
+    """The calls in a module that start processes; a pool appears once per function that is submitted to it."""
     methods = METHOD.findall(module.text)
     method = methods[0] if methods else "fork"
     contexts = [call for call in module.all_calls if (module.name(call.func) or "").endswith("get_context")]
     names = {module.variable(call) for call in contexts} - {None}
     for call in module.all_calls:
         package, name = _started(module, call)
-        if not name and isinstance(call.func, ast.Attribute):  # a context's
+        if not name and isinstance(call.func, ast.Attribute):  # of a multiprocessing context
             owner = call.func.value
             if owner in contexts or (names and ast.unparse(owner) in names):
                 package, name = "multiprocessing", call.func.attr
@@ -55,7 +55,7 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
 
 
 def _started(module: Module, call: ast.Call) -> tuple[str, str]:
-    """(package, name) of what is called, where that is a way to start processes; else ("", "")."""
+    """(package, name) of the called function if it starts processes, otherwise ("", "")."""
     full = module.name(call.func)
     if full is not None:
         package, name = full.split(".")[0], full.split(".")[-1]
@@ -65,35 +65,35 @@ def _started(module: Module, call: ast.Call) -> tuple[str, str]:
 
 
 def _repeated(module: Module, call: ast.Call) -> bool:
-    """Whether a loop is around it that may go round more than once: not one over range(1), also by name."""
-    counts = (_rounds(module, loop.iter) for loop in module.loops(call) if hasattr(loop, "iter"))
+    """Whether the call is in a loop with possibly more than one iteration, unlike one over range(1)."""
+    counts = (_iterations(module, loop.iter) for loop in module.loops(call) if hasattr(loop, "iter"))
     return bool(module.loops(call)) and 1 not in counts
 
 
-def _rounds(module: Module, node):
+def _iterations(module: Module, node):
     is_range = isinstance(node, ast.Call) and last_name(node.func) == "range" and len(node.args) == 1
     return module.value(node.args[0]) if is_range else None
 
 
 def _submitted(module: Module, pool: ast.Call) -> list[ast.expr]:
-    """The functions that are given to a pool, anywhere in the module under the pool's name."""
+    """The functions that are submitted to a pool, anywhere in the module under the pool's name."""
     parent = module.parents.get(pool)
     if isinstance(parent, ast.withitem) and parent.optional_vars is not None:
         name = ast.unparse(parent.optional_vars)
     else:
         name = module.variable(pool)
-    own = "." in (name or "")  # an attribute may be used in any method, a variable in its function
+    is_attribute = "." in (name or "")  # usable in any method; a variable only in its function
     return [
         call.args[0]
         for call in module.methods(*SUBMITS)
         if call.args
         and (call.func.value is pool or (name and ast.unparse(call.func.value) == name))
-        and (own or module.function(call) is module.function(pool))
+        and (is_attribute or module.function(call) is module.function(pool))
     ]
 
 
 def _target(module: Module, project: Project, node) -> Definition | None:
-    """The function that an expression stands for: by name, as a method, bound by partial, or wrapped in a call."""
+    """The function that an expression refers to: a name, a method, a partial, or a wrapping call."""
     if isinstance(node, ast.Lambda):
         return Definition(module, node)
     if isinstance(node, ast.IfExp):
@@ -101,8 +101,8 @@ def _target(module: Module, project: Project, node) -> Definition | None:
     if isinstance(node, ast.Call) and node.args:
         return _target(module, project, node.args[0])
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
-        around = module.class_around(node)
-        return project.method(Definition(module, around), node.attr) if around else None
+        cls = module.class_around(node)
+        return project.method(Definition(module, cls), node.attr) if cls else None
     definition = project.definition(module, node) if node is not None else None
     if definition is not None and isinstance(definition.node, FUNCTIONS):
         return definition
@@ -112,7 +112,7 @@ def _target(module: Module, project: Project, node) -> Definition | None:
 
 
 def _run_of_process(module: Module, project: Project, call: ast.Call) -> Definition | None:
-    """The `run` of a class of the project that is a process."""
+    """The method `run` of a class in the project that inherits from Process."""
     if not last_name(call.func)[:1].isupper():
         return None
     cls = project.definition(module, call.func)
@@ -124,7 +124,7 @@ def _run_of_process(module: Module, project: Project, call: ast.Call) -> Definit
 
 
 def _script(module: Module, project: Project, call: ast.Call) -> Definition | None:
-    """The Python script of the project that a command names."""
+    """The project's Python script that a command runs."""
     command = call.args[0] if call.args else None
     if isinstance(command, ast.Name):
         command = module.stores.get(command.id)

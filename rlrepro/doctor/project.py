@@ -1,4 +1,4 @@
-"""The project that a file belongs to: what its modules import from each other, and what a function ends up calling."""
+"""The project that a file belongs to: its modules, their imports, and the definitions behind names."""
 
 import ast
 import re
@@ -14,23 +14,23 @@ from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.versions import Versions
 
 TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")
-TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # mark the top folder of a project
-ABOVE = 8  # folders that an import is looked for in, from the file's own upwards
-NEAR = 30  # modules that are searched for a method
-MOST_MODULES = 100  # that are followed from one import
-RE_EXPORTS = 5  # packages that hand a name on, one to the next
+TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # these mark the root of a project
+ABOVE = 8  # parent folders that are searched for an import
+NEAR = 30  # modules searched for a method
+MOST_MODULES = 100  # followed from one module
+RE_EXPORTS = 5  # consecutive re-exports that are followed
 
 
 class Definition(NamedTuple):
-    """A function, a class or a whole module, and the module that it is in."""
+    """A function, a class or a whole module, and the module that contains it."""
 
     module: Module
     node: ast.AST
 
 
 class Project:
-    """One project: its `versions`, and its modules, read as they are asked for. `read(path)` returns a Module, or
-    None."""
+    """One project: its `versions`, and its modules, which are read on demand. `read(path)` returns a Module, or None if
+    the file can't be read."""
 
     def __init__(self, root: Path, read: Callable[[Path], Module | None], versions: Versions):
         self.root, self.read, self.versions = root, cache(read), versions
@@ -38,32 +38,32 @@ class Project:
         self._mentioned: dict[tuple[re.Pattern, Path], bool] = {}
 
     def mentions(self, pattern: re.Pattern, near: Path) -> bool:
-        """Whether a text that may belong with a file has this: Python, notebooks, shell scripts and settings. In a
-        package that is the whole project; beside scripts, their folder, what is below it, and the files above it."""
+        """Whether the pattern occurs in a file that may affect this one: code, notebooks, shell scripts or settings.
+        For a file in a package, that is the whole project; for a script, its folder, subfolders and parent folders."""
         inside = (near.parent / "__init__.py").exists()
         scope = self.root if inside else near.parent
         if (pattern, scope) not in self._mentioned:
-            texts = chain(_texts(scope, deep=True), *(_texts(above, deep=False) for above in self._above(scope)))
+            texts = chain(_texts(scope, deep=True), *(_texts(parent, deep=False) for parent in self._parents(scope)))
             self._mentioned[pattern, scope] = any(pattern.search(text) for text in texts)
         return self._mentioned[pattern, scope]
 
-    def _above(self, folder: Path) -> list[Path]:
-        above = [each for each in folder.parents if each == self.root or self.root in each.parents]
+    def _parents(self, folder: Path) -> list[Path]:
+        above = [parent for parent in folder.parents if parent == self.root or self.root in parent.parents]
         return above if folder != self.root else []
 
     def imported_by(self, module: Module) -> list[Module]:
-        """The modules of this project that one imports, and these in turn, itself first."""
+        """The modules of this project that a module imports, directly or indirectly, itself first."""
         if module not in self._imports:
-            line = self._imports[module] = [module]
-            for each in line:
-                for name in (*each.imports, *each.relative):
-                    found = self._imported(each, name, RE_EXPORTS)
-                    if found is not None and found.module not in line and len(line) < MOST_MODULES:
-                        line.append(found.module)
+            queue = self._imports[module] = [module]
+            for importer in queue:
+                for name in (*importer.imports, *importer.relative):
+                    target = self._imported(importer, name, RE_EXPORTS)
+                    if target is not None and target.module not in queue and len(queue) < MOST_MODULES:
+                        queue.append(target.module)
         return self._imports[module]
 
     def definition(self, module: Module, node, depth: int = RE_EXPORTS) -> Definition | None:
-        """What a name, or a dotted name, stands for: a function or class of this project, or a module of it."""
+        """The function, class or module of this project that a name or dotted name refers to, or None."""
         if isinstance(node, ast.Name):
             if node.id in module.definitions:
                 return Definition(module, module.definitions[node.id])
@@ -78,7 +78,7 @@ class Project:
         return None
 
     def method(self, cls: Definition, name: str) -> Definition | None:
-        """A method of a class, or of the first class above it in this project that has one."""
+        """A method of a class, or of its first base class in this project that has one."""
         for above in self.ancestry(cls):
             for node in above.node.body:
                 if isinstance(node, FUNCTIONS) and node.name == name:
@@ -86,18 +86,18 @@ class Project:
         return None
 
     def methods_named(self, module: Module, name: str) -> list[Definition]:
-        """The methods of this name of the classes in a module, in what it imports of this project, and beside it."""
+        """The methods of this name in a module, in the modules of the project that it imports, and in its folder."""
         beside = [self.read(path) for path in sorted(module.path.parent.glob("*.py"))[:NEAR]]
         near = dict.fromkeys([*self.imported_by(module)[:NEAR], *filter(None, beside)])
         return [
-            Definition(each, node)
-            for each in near
-            for node in each.nodes[ast.FunctionDef]
-            if node.name == name and isinstance(each.parents[node], ast.ClassDef)
+            Definition(other, node)
+            for other in near
+            for node in other.nodes[ast.FunctionDef]
+            if node.name == name and isinstance(other.parents[node], ast.ClassDef)
         ]
 
     def ancestry(self, cls: Definition) -> list[Definition]:
-        """A class and the classes above it in this project, the nearest first."""
+        """A class and its base classes in this project, nearest first."""
         line = [cls]
         for below in line:
             for base in below.node.bases:
@@ -117,7 +117,7 @@ class Project:
         return None
 
     def _at(self, module: Module, level: int, package: str, name: str, depth: int) -> Definition | None:
-        """What `from {level * "."}{package} import {name}` brings, if it lies in this project."""
+        """What `from {level * "."}{package} import {name}` imports, if it is in this project."""
         for dotted in (package, f"{package}.{name}".strip(".")):
             path = self._file(module.path, level, dotted) if dotted or level else None
             other = self.read(path) if path else None
@@ -155,7 +155,7 @@ def _texts(folder: Path, *, deep: bool) -> Iterator[str]:
 
 
 def root_of(path: Path, top: Path) -> Path:
-    """The folder of the project that a file belongs to: the nearest above it that is marked as one, `top` at most."""
+    """The root of the project that a file belongs to: the nearest parent folder that is marked as one, or `top`."""
     for folder in path.parents:
         if folder == top or any((folder / name).exists() for name in TOP):
             return folder

@@ -1,4 +1,4 @@
-"""Findings for people and for programs: text, JSON, SARIF, and GitHub's annotations. Each names what was not read."""
+"""Findings as text, JSON, SARIF and GitHub annotations. Every format names the files that were not read in full."""
 
 import json
 from functools import cache
@@ -13,53 +13,53 @@ LEVELS = {"high": "error", "medium": "warning", "low": "note"}  # SARIF's
 
 
 def as_text(result: Scan) -> str:
-    """A line per finding with its fix below it, then what was not read, what such findings cost, and how many."""
+    """A line per finding with its fix, then the files that were not read, what such problems cost, and the counts."""
     rules = all_rules()
     lines = [f"{finding}\n    fix: {rules[finding.code].fix}" for finding in result.findings]
-    lines += [f"{each.path}: {each.why}" for each in result.left_out]
+    lines += [f"{file.path}: {file.why}" for file in result.left_out]
     lines += costs({finding.code for finding in result.findings})
     count = len(result.findings)
     lines.append(
-        f"{result.read:,} files read, {len(result.left_out)} not or not in full, "
+        f"{result.read:,} files read, {len(result.left_out)} not read in full, "
         f"{count or 'no'} finding{'' if count == 1 else 's'}"
-        + ("; rlrepro doctor --explain CODE says why" * bool(count))
+        + ("; for details: rlrepro doctor --explain CODE" * bool(count))
     )
     return "\n".join(lines)
 
 
 def as_json(result: Scan) -> str:
     """An object: `findings`, each with code, path, cell, line, column, message, confidence, fix and chapter;
-    `left_out`, each with path and why; and `read`, the number of files that were."""
+    `left_out`, each with path and why; and `read`, the number of files read."""
     rules = all_rules()
     findings = [
         {
-            "code": each.code,
-            "path": each.path,
-            "cell": each.cell,
-            "line": each.line,
-            "column": each.column,
-            "message": each.message,
-            "confidence": each.confidence,
-            "fix": rules[each.code].fix,
-            "chapter": rules[each.code].chapter,
+            "code": finding.code,
+            "path": finding.path,
+            "cell": finding.cell,
+            "line": finding.line,
+            "column": finding.column,
+            "message": finding.message,
+            "confidence": finding.confidence,
+            "fix": rules[finding.code].fix,
+            "chapter": rules[finding.code].chapter,
         }
-        for each in result.findings
+        for finding in result.findings
     ]
-    left_out = [{"path": each.path, "why": each.why} for each in result.left_out]
+    left_out = [{"path": file.path, "why": file.why} for file in result.left_out]
     answer = {"findings": findings, "left_out": left_out, "read": result.read}
     return json.dumps(answer, indent=2, ensure_ascii=False)
 
 
 def as_github(result: Scan) -> str:
-    """Workflow commands, which GitHub shows beside the lines of a pull request."""
+    """Workflow commands, which GitHub shows as annotations of a pull request."""
     commands = {"high": "error", "medium": "warning", "low": "notice"}
     lines = [
-        f"::{commands[each.confidence]} file={_escaped(each.path)},line={each.line},col={each.column},"
-        f"title={each.code}::{_escaped(each.message, ',:')}"
-        for each in result.findings
+        f"::{commands[finding.confidence]} file={_escaped(finding.path)},line={finding.line},col={finding.column},"
+        f"title={finding.code}::{_escaped(finding.message, ',:')}"
+        for finding in result.findings
     ]
     lines += [
-        f"::notice file={_escaped(each.path)},title=not read::{_escaped(each.why, ',:')}" for each in result.left_out
+        f"::notice file={_escaped(file.path)},title=not read::{_escaped(file.why, ',:')}" for file in result.left_out
     ]
     return "\n".join(lines)
 
@@ -70,9 +70,9 @@ def _escaped(text: str, kept: str = "") -> str:
 
 
 def as_sarif(result: Scan) -> str:
-    """SARIF 2.1.0, the form in which code scanners give their results to a forge."""
+    """SARIF 2.1.0, the format in which code scanners report to a forge."""
     rules = all_rules()
-    used = sorted({each.code for each in result.findings})
+    used = sorted({finding.code for finding in result.findings})
     driver = {
         "name": "rlrepro doctor",
         "informationUri": address(),
@@ -88,28 +88,28 @@ def as_sarif(result: Scan) -> str:
     }
     results = [
         {
-            "ruleId": each.code,
-            "level": LEVELS[each.confidence],
-            "message": {"text": each.message if each.cell is None else f"cell {each.cell}: {each.message}"},
+            "ruleId": finding.code,
+            "level": LEVELS[finding.confidence],
+            "message": {"text": finding.message if finding.cell is None else f"cell {finding.cell}: {finding.message}"},
             "locations": [
                 {
                     "physicalLocation": {
-                        "artifactLocation": {"uri": Path(each.path).as_posix()},
-                        "region": {"startLine": each.line, "startColumn": each.column},
+                        "artifactLocation": {"uri": Path(finding.path).as_posix()},
+                        "region": {"startLine": finding.line, "startColumn": finding.column},
                     }
                 }
             ],
         }
-        for each in result.findings
+        for finding in result.findings
     ]
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     notes = [
         {
             "level": "warning",
-            "message": {"text": each.why},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": Path(each.path).as_posix()}}}],
+            "message": {"text": file.why},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": Path(file.path).as_posix()}}}],
         }
-        for each in result.left_out
+        for file in result.left_out
     ]
     invocation = {"executionSuccessful": True, "toolExecutionNotifications": notes}
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
@@ -120,15 +120,15 @@ FORMATS = {"text": as_text, "json": as_json, "sarif": as_sarif, "github": as_git
 
 
 def costs(codes: set[str]) -> list[str]:
-    """A few lines on what each of these problems cost where this course measured it, and where to read of it."""
-    lines = ["\nWhat this course measured of these problems:"] if codes else []
+    """What each of these problems cost where this course measured it, and which chapter explains it."""
+    lines = ["\nWhat these problems cost where this course measured them:"] if codes else []
     for code in sorted(codes):
         lines.append(f"  {code} {_measured().get(code, ['see the chapter'])[0]}\n        {_chapter(all_rules()[code])}")
     return [*lines, ""] if lines else []
 
 
 def explain(rule: Rule) -> str:
-    """A rule's page: what it looks for, why it matters, what was measured of it, and the fix."""
+    """A rule's page: what it looks for, why it matters, the fix, and what was measured."""
     lines = [f"{rule.code}: {rule.title}", "", rule.why, "", f"Fix: {rule.fix}"]
     if measured := _measured().get(rule.code):
         lines += ["", "Measured:", *(f"  {line}" for line in measured)]

@@ -1,4 +1,4 @@
-"""Examine a project: every rule on every text, less what its owner has said to ignore."""
+"""Scan a project: apply every rule to every file, except where the project ignores it."""
 
 import re
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 
 
 class UnknownCode(ValueError):
-    """A code that no rule has."""
+    """A code that does not belong to any rule."""
 
 
 @dataclass
 class Scan:
-    """The findings, which files were not read in full and why, and how many were read. `edits` are fixes that can be
-    written mechanically, by file."""
+    """The result of a scan: the findings, the files that were not read in full, and the number of files read. `edits`
+    are the automatic fixes, by file."""
 
     findings: list[Finding] = field(default_factory=list)
     edits: dict[str, list[Edit]] = field(default_factory=dict)
-    fixable: set[Finding] = field(default_factory=set)  # by these edits
+    fixable: set[Finding] = field(default_factory=set)  # the findings that `edits` fix
     left_out: list[LeftOut] = field(default_factory=list)
     read: int = 0
 
@@ -39,13 +39,13 @@ def examine(
     exclude: Iterable[str] = (),
     versions: Versions | None = None,
 ) -> Scan:
-    """Every finding in the .py and .ipynb files under the paths, in their order. Nothing of them is run.
+    """The findings in the .py and .ipynb files below the paths, sorted by place. The files are never run.
 
-    select, ignore  codes, or their beginnings ("TS"); none selected is all
-    exclude         patterns of paths that are left out
-    versions        releases by library; by default what each project pins, and what its code needs
+    select, ignore  codes or prefixes of codes ("TS"); by default, all rules apply
+    exclude         patterns of paths to skip
+    versions        releases by library; by default, inferred from each project's pins and imports
 
-    Raises FileNotFoundError for a path that does not exist, and UnknownCode for a code that no rule has.
+    Raises FileNotFoundError for a path that does not exist, and UnknownCode for an unknown code.
     """
     paths = [Path(path) for path in paths]
     rules = chosen(select, ignore)
@@ -73,13 +73,15 @@ def examine(
                 except RecursionError:
                     result.left_out.append(LeftOut(source.path, "nested too deeply"))
                     break
-                except Exception as error:  # a rule's own mistake: the other files and rules are not to blame
+                except Exception as error:  # a bug in one rule must not stop the others
                     why = f"{rule.code} failed: {type(error).__name__}: {error}; please report it"
                     result.left_out.append(LeftOut(source.path, why))
             else:
                 result.read += 1
-            sources.pop(path)  # a project of thousands of files need not be held
-    result.findings.sort(key=lambda each: (each.path, each.cell or 0, each.line, each.column, each.code))
+            sources.pop(path)  # keeps memory bounded in projects with thousands of files
+    result.findings.sort(
+        key=lambda finding: (finding.path, finding.cell or 0, finding.line, finding.column, finding.code)
+    )
     return result
 
 
@@ -91,22 +93,22 @@ def _add(result: Scan, source: Source, edits: dict[Finding, list[Edit]]) -> None
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
-    """The rules that read files, or those that watch a run, whose codes begin as selected and not as ignored. A code of
-    the other half is accepted, so that one configuration serves both. Raises UnknownCode for one that neither has."""
+    """The rules for files, or with `live` those for runs, that are selected and not ignored. Codes of the other kind
+    are accepted, so that one configuration serves both. Raises UnknownCode for a code of neither kind."""
     rules = all_rules()
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
             raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")
     wanted = tuple(select) or ("",)
     return [
-        each
-        for code, each in rules.items()
-        if each.live is live and code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
+        rule
+        for code, rule in rules.items()
+        if rule.live is live and code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
     ]
 
 
 def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, list[Edit]]:
-    """The findings of a rule in a text, each with the edits that fix it."""
+    """The findings of a rule in a file, each with the edits that fix it."""
     edits = {}
     if not any(word in source.text for word in rule.words):
         return edits
@@ -121,15 +123,15 @@ def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, lis
 
 
 def _is_ignored(source: Source, node, code: str) -> bool:
-    """Whether a line of a statement has a comment that says so."""
+    """Whether a line of the statement has a comment that silences the rule."""
     last = getattr(node, "end_lineno", None) or node.lineno
     comments = (IGNORED.search(line) for line in source.text.split("\n")[node.lineno - 1 : last])
-    return any(said and (said[1] is None or code in re.split(r"[\s,]+", said[1])) for said in comments)
+    return any(match and (match[1] is None or code in re.split(r"[\s,]+", match[1])) for match in comments)
 
 
 def configuration(start: Path) -> dict[str, list[str]]:
-    """[tool.rlrepro] of the nearest pyproject.toml at or above a path: select, ignore and exclude, lists of texts.
-    Raises ValueError for anything else in it."""
+    """The table [tool.rlrepro] of the nearest pyproject.toml at or above a path, with the lists of strings select,
+    ignore and exclude. Raises ValueError for anything else in it."""
     start = start.resolve()
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
@@ -138,12 +140,12 @@ def configuration(start: Path) -> dict[str, list[str]]:
                 settings = tomllib.loads(path.read_text()).get("tool", {}).get("rlrepro", {})
             except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, OSError) as error:
                 raise ValueError(f"{path} can't be read: {error}") from None
-            expected = f"{path}: [tool.rlrepro] takes select, ignore and exclude, each a list of texts; it has "
+            expected = f"{path}: [tool.rlrepro] takes select, ignore and exclude, each a list of strings; found "
             if not isinstance(settings, dict):
                 raise ValueError(f"{expected}{settings!r}")
             for name, value in settings.items():
-                texts = isinstance(value, list) and all(isinstance(each, str) for each in value)
-                if name not in ("select", "ignore", "exclude") or not texts:
+                is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
+                if name not in ("select", "ignore", "exclude") or not is_list:
                     raise ValueError(f"{expected}{name} = {value!r}")
             return settings
     return {}

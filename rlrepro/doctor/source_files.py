@@ -1,4 +1,4 @@
-"""The files of a project: Python files and notebooks, however damaged. None is run."""
+"""Read the Python files and notebooks of a project, also damaged ones. They are never run."""
 
 import ast
 import io
@@ -15,12 +15,12 @@ from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.notebook import code_of
 from rlrepro.doctor.tolerant_parser import parse
 
-LARGEST_NOTEBOOK = 256 * 2**20  # bytes, nearly all of them outputs
+LARGEST_NOTEBOOK = 256 * 2**20  # bytes, which are mostly outputs
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that was not read, or not all of it, and why."""
+    """A file that was not read in full, and why."""
 
     path: str
     why: str
@@ -28,8 +28,8 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Source:
-    """A file that was read. For a notebook, `starts` holds where each code cell begins: (line, number of the cell).
-    `skipped` are lines that are in no syntax this Python knows."""
+    """A file that was read. For a notebook, `starts` has the start of each code cell as (line, cell number). `skipped`
+    are the numbers of lines that this Python can't parse."""
 
     path: str
     text: str
@@ -42,7 +42,7 @@ class Source:
         return Module(self.tree, self.text, Path(self.path))
 
     def place(self, line: int) -> tuple[int | None, int]:
-        """The cell, and the line in it, of a line of the text."""
+        """(cell, line in that cell) of a line of the text; the cell is None in a Python file."""
         before = [(start, cell) for start, cell in self.starts if start <= line]
         if not before:
             return None, line
@@ -51,15 +51,15 @@ class Source:
 
 
 def find(paths: Iterable[str | Path], exclude: Iterable[str] = ()) -> Iterator[Path]:
-    """The .py and .ipynb files under the paths, in order; folders of installed packages and hidden ones are left out.
-    Raises FileNotFoundError for a path that does not exist."""
+    """The .py and .ipynb files below the paths, sorted; skips hidden folders and folders of installed packages. Raises
+    FileNotFoundError for a path that does not exist."""
     for path in map(Path, paths):
         if path.is_dir():
             yield from _below(path, tuple(exclude))
         elif os.path.lexists(path):
             yield path
         else:
-            raise FileNotFoundError(f"there is no {path}")
+            raise FileNotFoundError(f"{path} does not exist")
 
 
 def _below(root: Path, exclude: tuple[str, ...]) -> Iterator[Path]:
@@ -73,7 +73,7 @@ def _below(root: Path, exclude: tuple[str, ...]) -> Iterator[Path]:
 
 
 def read(path: Path) -> Source | LeftOut:
-    """The file's text, parsed, or why it was left out. Never raises for what is in a file."""
+    """Read and parse a file, or say why it was left out. Never raises because of a file's content."""
     try:
         if not path.is_file():
             return LeftOut(str(path), "not a regular file")
@@ -86,7 +86,7 @@ def read(path: Path) -> Source | LeftOut:
         if len(text) > LARGEST:
             return LeftOut(str(path), f"its code is larger than {LARGEST / 2**20:.0f} MiB")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the file's own escapes and literals
+            warnings.simplefilter("ignore")  # about escapes and literals in the file
             tree, skipped = parse(text)
     except OSError as error:
         return LeftOut(str(path), f"can't be read: {error.strerror}")
@@ -95,7 +95,7 @@ def read(path: Path) -> Source | LeftOut:
     except (RecursionError, MemoryError):
         return LeftOut(str(path), "nested too deeply")
     except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
-        return LeftOut(str(path), f"not a text that can be parsed: {str(error)[:80]}")
+        return LeftOut(str(path), f"can't be parsed: {str(error)[:80]}")
     return Source(str(path), text, tree, starts, skipped)
 
 

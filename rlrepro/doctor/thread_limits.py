@@ -1,4 +1,4 @@
-"""Whether anything limits the threads of the processes that a project starts."""
+"""Whether a project limits the threads of the processes that it starts."""
 
 import re
 
@@ -11,21 +11,21 @@ INHERITED = re.compile(
     r"OMP_NUM_THREADS|MKL_NUM_THREADS|OMP_WAIT_POLICY|GOMP_SPINCOUNT|threadpool_limits|limit_threads|thread_budget|"
     r"thread_variables|train_many"
 )
-OWN = re.compile(r"set_num_threads")  # of one process and of what it forks, but not of what it spawns
+OWN = re.compile(r"set_num_threads")  # limits this process and its forks, but not spawned processes
 
 
 def is_limited(module: Module, project: Project, reached: Reachable | None = None, start: Start | None = None) -> bool:
-    """Whether the threads of such processes are limited, or may be: by a variable that is set anywhere near (also in
-    shell scripts), by torch.set_num_threads in what they run, or by it in what they are forked from."""
+    """Whether the threads of such processes are limited, or may be: by an environment variable that is set nearby, also
+    in shell scripts, or by torch.set_num_threads in what they run or are forked from."""
     if project.mentions(INHERITED, module.path):
         return True
     if reached is not None:
-        elsewhere = any(OWN.search(each.text) for each in reached.modules if each is not module)
-        if elsewhere or any(OWN.search(_text_of(module, each)) for each in reached.functions):
+        elsewhere = any(OWN.search(other.text) for other in reached.modules if other is not module)
+        if elsewhere or any(OWN.search(_text_of(module, node)) for node in reached.functions):
             return True
     spawned = start is not None and start.method != "fork"
     return not spawned and (
-        any(OWN.search(each.text) for each in project.imported_by(module))
+        any(OWN.search(other.text) for other in project.imported_by(module))
         or project.mentions(re.compile(rf"(?s)import[^\n]*\b{module.path.stem}\b.*set_num_threads"), module.path)
     )
 

@@ -1,16 +1,18 @@
-"""Parse Python that this interpreter does not know in full: newer syntax, and single damaged lines."""
+"""Parse Python with newer syntax or a few damaged lines."""
 
 import ast
 import re
 
-ATTEMPTS = 12  # lines that are given up before a whole file is
+ATTEMPTS = 12  # lines that are skipped before the whole file is given up
 TYPE_PARAMETERS = re.compile(r"^(\s*(?:async\s+)?(?:def|class)\s+\w+)(\[[^\]\n]*\])", re.MULTILINE)
-EXCEPTIONS = re.compile(r"^(\s*except\b)([^:(]*,[^:()]*):", re.MULTILINE)  # without brackets, as from Python 3.14
+EXCEPTIONS = re.compile(
+    r"^(\s*except\b)([^:(]*,[^:()]*):", re.MULTILINE
+)  # without parentheses, valid since Python 3.14
 
 
 def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
-    """(tree, numbers of the lines that were given up). Lines and columns are those of the text. Raises
-    SyntaxError where more than a dozen lines can't be parsed, and ValueError for null bytes."""
+    """(tree, numbers of the skipped lines). Lines and columns are those of the text. Raises SyntaxError if more than a
+    dozen lines can't be parsed, and ValueError for null bytes."""
     try:
         return ast.parse(text), ()
     except SyntaxError as error:
@@ -30,10 +32,10 @@ def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
             indent = line[: len(line) - len(line.lstrip())]
             lines[number - 1] = indent + ("if True:" if line.split("#")[0].rstrip().endswith(":") else "pass")
             skipped.append(number)
-            if 2 * len(skipped) > sum(bool(each.strip()) for each in lines):
-                break  # too little would be left to speak of the file
+            if 2 * len(skipped) > sum(bool(line.strip()) for line in lines):
+                break  # too little is left to judge the file
     raise first
 
 
-def _blank_second_group(found: re.Match) -> str:
-    return found[1] + " " * len(found[2]) + found[0][len(found[1] + found[2]) :]
+def _blank_second_group(match: re.Match) -> str:
+    return match[1] + " " * len(match[2]) + match[0][len(match[1] + match[2]) :]

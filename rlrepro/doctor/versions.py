@@ -1,6 +1,6 @@
-"""Which releases of a library a project can be using: what its own files pin, and what its code could not do without.
+"""Which releases of a library a project may use, judged by its pins and by the API that its code imports.
 
-What is installed beside the doctor is never asked: it is not the project's.
+What is installed next to the doctor does not matter: it is not the project's environment.
 """
 
 import re
@@ -13,12 +13,12 @@ from packaging.version import Version
 from rlrepro.doctor.ast_index import Module
 from rlrepro.doctor.pins import pins_below, specifier_in
 
-# Every release that a rule tells apart from its neighbours, the newest last.
+# Every release that a rule distinguishes from its neighbours, newest last.
 RELEASES = {
     "tianshou": "0.3.0 0.4.0 0.4.2 0.4.3 0.4.5 0.4.8 0.4.9 0.4.10 0.4.11 0.5.0 0.5.1 1.0.0 1.1.0 1.2.0 2.0.0 2.0.1",
     "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.8.0 0.9.2 0.10.0 0.11.1 0.12.0 0.13.0 0.14.0 0.14.1",
 }
-# What only some releases have: a pattern for full names that are imported, and the releases.
+# API that only some releases have: a pattern for full imported names, and the releases.
 ONLY_IN = {
     "tianshou": (
         (r"tianshou\.algorithm\b.*", ">=2.0"),
@@ -34,25 +34,25 @@ ONLY_IN = {
 
 
 class Versions:
-    """The releases that each library may have, by file. `known` are specifiers by library that overrule everything."""
+    """The possible releases of a library, by file. `known` has specifiers by library that override everything."""
 
     def __init__(self, known: dict[str, str] | None = None, root: Path | None = None):
         self._known, self._root = {name: SpecifierSet(text) for name, text in (known or {}).items()}, root
 
     def all_in(self, module: Module, library: str, affected: str) -> str | None:
-        """Why every release that this file can be run with is among those affected, as a clause: what pins it, or what
-        it imports; None where one may not be. `affected` is a specifier: ">=0.4.11,<1.1"."""
+        """If every release that this file may use is affected, the reason as a clause (the pin or the import);
+        otherwise None. `affected` is a specifier such as ">=0.4.11,<1.1"."""
         specifier, why = self._of(module, library)
         releases = self._releases(library, specifier)
         inside = _within(releases, affected)
         return why if why and releases and len(inside) == len(releases) else None
 
     def any_in(self, module: Module, library: str, affected: str) -> bool:
-        """Whether a release that this file can be run with is among those affected."""
+        """Whether any release that this file may use is affected."""
         return bool(_within(self._releases(library, self._of(module, library)[0]), affected))
 
     def _of(self, module: Module, library: str) -> tuple[SpecifierSet, str]:
-        """What this file's release is held to, and why."""
+        """The specifier for this file, and the reason."""
         if library in self._known:
             return self._known[library], f"this is {library} {self._known[library]}".replace("==", "")
         specifier, why = self._pinned(module, library) or (SpecifierSet(), "")
@@ -61,28 +61,28 @@ class Versions:
             name = next((name for name in names if re.fullmatch(pattern, name)), None)
             both = specifier & SpecifierSet(only)
             if name and (left := self._releases(library, both)) and left != self._releases(library, specifier):
-                specifier, why = both, f"{f'{why}, and ' if why else ''}{name} is in {library} {only} alone"
+                specifier, why = both, f"{f'{why}, and ' if why else ''}{name} exists only in {library} {only}"
         return specifier, why
 
     def _releases(self, library: str, specifier: SpecifierSet) -> list[Version]:
-        exact = [each.version for each in specifier if each.operator == "==" and not each.version.endswith("*")]
-        known = [Version(each) for each in RELEASES.get(library, "").split()]
-        newer = [Version(each) for each in exact if not known or Version(each) > known[-1]]  # an older one never was
-        return [each for each in (*known, *newer) if specifier.contains(each, prereleases=True)]
+        exact = [spec.version for spec in specifier if spec.operator == "==" and not spec.version.endswith("*")]
+        known = [Version(text) for text in RELEASES.get(library, "").split()]
+        newer = [Version(text) for text in exact if not known or Version(text) > known[-1]]  # no others exist
+        return [release for release in (*known, *newer) if specifier.contains(release, prereleases=True)]
 
     def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
-        """The pin in the file itself (a notebook's `!pip install`), else in the nearest folder above it, else the only
-        one that the project has anywhere."""
+        """The pin in the file itself (a notebook's `!pip install`), otherwise in the nearest parent folder, otherwise
+        anywhere in the project if there is only one."""
         installs = "\n".join(line for line in module.text.split("\n") if line.lstrip().startswith("pass  # "))
-        if (own := specifier_in(installs, library)) is not None:
-            return own, f"a cell installs {library}{own}"
-        pins = [(file, each[library]) for file, each in self._pins if library in each]
+        if (specifier := specifier_in(installs, library)) is not None:
+            return specifier, f"a cell installs {library}{specifier}"
+        pins = [(file, specifiers[library]) for file, specifiers in self._pins if library in specifiers]
         for folder in module.path.absolute().parents:
             for file, specifier in pins:
                 if file.parent == folder:
-                    return specifier, f"{file.name} asks for {library}{specifier}"
+                    return specifier, f"{file.name} requires {library}{specifier}"
         if len({str(specifier) for _, specifier in pins}) == 1:
-            return pins[0][1], f"{pins[0][0].name} asks for {library}{pins[0][1]}"
+            return pins[0][1], f"{pins[0][0].name} requires {library}{pins[0][1]}"
         return None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a function computes with torch, as far as its text tells."""
+"""What a process computes with torch, judged by its code."""
 
 import ast
 import re
@@ -45,7 +45,7 @@ INFERS |= {"net", "network", "nnet", "actor"}
 
 
 class Workload(NamedTuple):
-    """What is done, and where; `sure` where the call itself does it, and not a method that has its name."""
+    """What is computed, and where. `sure` if the call itself does it; otherwise only its name suggests it."""
 
     what: str
     module: Module
@@ -59,7 +59,7 @@ ONE_GPU_EACH = ("init_process_group", "set_device", "DistributedDataParallel", "
 
 
 def trains(module: Module, call: ast.Call) -> bool:
-    """Whether a call computes gradients, or is a library's whole training run."""
+    """Whether a call computes gradients, or runs a library's whole training."""
     name, attribute = module.name(call.func) or "", getattr(call.func, "attr", "")
     if name.split(".")[-1] in TRAINERS and name.startswith("tianshou"):
         return True
@@ -73,35 +73,33 @@ def trains(module: Module, call: ast.Call) -> bool:
 def workload_of(
     project: Project, module: Module, target: Definition, reached: Reachable, method: str
 ) -> Workload | None:
-    """What a process computes that a module starts by a method ("fork" or "spawn") to run a target, which reaches these
-    functions; None where torch does little or nothing, or where each process has a GPU of its own."""
+    """What the processes compute that `module` starts by `method` ("fork" or "spawn") to run `target`, from which the
+    functions in `reached` are reachable. None if they compute little with torch, or if each process has its own GPU."""
     calls = list(reached.calls())
-    last_names = {(each.name(call.func) or last_name(call.func)).split(".")[-1] for each, call in calls}
+    last_names = {(home.name(call.func) or last_name(call.func)).split(".")[-1] for home, call in calls}
     near = list(dict.fromkeys([*project.imported_by(module), *reached.modules]))
-    if last_names & {*ONE_GPU_EACH} or not any(each.packages() & TORCH for each in near):
+    if last_names & {*ONE_GPU_EACH} or not any(other.packages() & TORCH for other in near):
         return None
     for place in calls:
         if trains(*place):
             return Workload("trains", *place, sure=True)
-    learners = {node.name for each in near for node in _learning_methods(each) if not ACTS.match(node.name)}
+    learners = {node.name for other in near for node in _learning_methods(other) if not ACTS.match(node.name)}
     for place in calls:
         if last_name(place[1].func) in learners and _is_called_on(place[1], LEARNER):
             return Workload("trains", *place)
-    on_gpu = method != "fork" and any("cuda" in each.text for each in (module, *reached.modules))
-    if not on_gpu and any(CONVOLUTION.search(each.text) for each in near):
+    on_gpu = method != "fork" and any("cuda" in other.text for other in (module, *reached.modules))
+    if not on_gpu and any(CONVOLUTION.search(other.text) for other in near):
         for place in calls:
             if last_name(place[1].func) in INFERS and _is_called_on(place[1], LEARNER | INFERRER):
                 return Workload("runs a convolutional network", *place)
     named = NAMED.search(getattr(target.node, "name", ""))
-    if named and any(STEP.search(each.text) for each in project.imported_by(target.module)):
-        return Workload(
-            f"runs {target.node.name}", *target
-        )  # the learner comes from a registry, which can't be followed
+    if named and any(STEP.search(other.text) for other in project.imported_by(target.module)):
+        return Workload(f"runs {target.node.name}", *target)  # the learner may come from a registry
     return None
 
 
 def _learning_methods(module: Module) -> list[ast.FunctionDef]:
-    """The methods of a module that make a gradient step."""
+    """The methods of a module that make gradient steps."""
     if not STEP.search(module.text):
         return []
     methods = [node for node in module.nodes[ast.FunctionDef] if isinstance(module.parents[node], ast.ClassDef)]
@@ -109,10 +107,10 @@ def _learning_methods(module: Module) -> list[ast.FunctionDef]:
 
 
 def _calls(node) -> list[ast.Call]:
-    return [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
 
 
 def _is_called_on(call: ast.Call, words: set[str]) -> bool:
-    """Whether one of these words is in the name of the object whose method is called."""
+    """Whether the object whose method is called has one of these words in its name."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     return bool(words_of(ast.unparse(owner)) & words)

@@ -1,1 +1,1 @@
-"""The rules, one file a library; each is found by being here."""
+"""The rules, one file per subject. A rule is registered when its file is imported."""

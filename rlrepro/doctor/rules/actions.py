@@ -1,43 +1,43 @@
-"""What goes wrong with large discrete action spaces."""
+"""Rules for large discrete action spaces."""
 
 import ast
 
 from rlrepro.doctor.ast_index import UNKNOWN
 from rlrepro.doctor.finding import rule
 
-LARGE = 1000  # actions from which on a table of them in each transition is felt
+LARGE = 1000  # actions from which on storing all of them in each transition matters
 STORING = ("extend", "add", "push", "append", "store", "set_at")
 
 
 @rule(
     "LA001",
-    "GymEnv codes a large discrete space as one-hot vectors",
+    "GymEnv encodes a large discrete space as one-hot vectors",
     words=("GymEnv", "GymWrapper"),
-    fix="categorical_action_encoding=True as an argument here; an action is an index then, so see that what reads it "
-    "takes one",
+    fix="Pass categorical_action_encoding=True. An action is then an index, so check the code that reads it.",
     chapter="05_large_action_spaces",
     claims=("LA2",),
 )
 def one_hot_environment(module, project):
-    """GymEnv's default is a one-hot vector of int64: eight bytes for every action there is, in each transition."""
+    """By default, GymEnv encodes an action as a one-hot vector of int64. Every transition then stores eight bytes for
+    each possible action."""
     largest = max((n for n in _spaces(module) if n is not UNKNOWN), default=0)
     if largest < LARGE:
         return
     for call in module.calls("torchrl", "GymEnv", "GymWrapper"):
         if not module.spreads(call) and module.argument(call, "categorical_action_encoding") is None:
-            yield call, f"an action of {largest:,} is stored as {8 * largest:,} bytes, one-hot", "high"
+            yield call, f"each of {largest:,} actions is stored as a one-hot vector of {8 * largest:,} bytes", "high"
 
 
 @rule(
     "LA002",
     "one-hot vectors of a large space are stored",
     words=("one_hot",),
-    fix="Store the index; make the one-hot vector of a batch, or better a table's rows, when they are needed.",
+    fix="Store the index. Build the one-hot vectors per batch or, better, look up rows of an action table.",
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),
 )
 def one_hot_stored(module, project):
-    """`F.one_hot` gives eight bytes for every action there is; in a buffer each transition holds them."""
+    """`F.one_hot` takes eight bytes for each possible action, and a replay buffer stores them with every transition."""
     for call in module.calls("torch", "one_hot"):
         count = module.value(module.argument(call, "num_classes", 1))
         if isinstance(count, int) and count >= LARGE and _is_stored(module, call):
@@ -53,25 +53,25 @@ def one_hot_stored(module, project):
     claims=("LA3",),
 )
 def pearl_space(module, project):
-    """Pearl stores the features of all actions with every transition, twice, and sends every state of a batch through
-    the critics together with every action."""
+    """Pearl stores the features of all actions twice with every transition, and evaluates its critics on every pair of
+    a state in the batch and an action."""
     for call in module.calls("pearl", "DiscreteActionSpace"):
         count = _length(module, module.argument(call, "actions", 0))
         if count is UNKNOWN:
-            yield call, "with thousands of actions each transition holds a table of them: print len(actions)", "low"
+            yield call, "with thousands of actions, each transition stores a large table: print len(actions)", "low"
         elif count >= LARGE:
-            yield call, f"each transition holds two tables of {count:,} actions", "high"
+            yield call, f"each transition stores two tables of {count:,} actions", "high"
 
 
 def _spaces(module):
-    """Sizes of the discrete spaces that are made in the text."""
+    """The sizes of the discrete spaces that the file creates."""
     for package in ("gymnasium", "gym"):
         for call in module.calls(package, "Discrete"):
             yield module.value(module.argument(call, "n", 0))
 
 
 def _length(module, node):
-    """How many elements an expression has, where that can be seen."""
+    """The number of elements of an expression, or UNKNOWN."""
     if isinstance(node, ast.Name) and node.id in module.stores:
         node = module.stores[node.id]
     if isinstance(node, ast.List | ast.Tuple):
@@ -89,11 +89,11 @@ def _length(module, node):
 
 
 def _is_stored(module, call) -> bool:
-    """Whether the result is given, now or under a name, to what stores it."""
+    """Whether the result is stored, directly or through a variable."""
     name = module.variable(call)
     for storing in module.methods(*STORING):
         for argument in (*storing.args, *(keyword.value for keyword in storing.keywords)):
             inside = list(ast.walk(argument))
-            if call in inside or (name and any(isinstance(each, ast.Name) and each.id == name for each in inside)):
+            if call in inside or (name and any(isinstance(node, ast.Name) and node.id == name for node in inside)):
                 return True
     return False

@@ -1,4 +1,4 @@
-"""What goes wrong when several processes compute with torch."""
+"""Rules for several processes that compute with torch."""
 
 import ast
 
@@ -14,9 +14,8 @@ VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
 
 def _one_thread(module, call):
-    """Only where the file itself contains the training. Processes inherit the variable, and torch reads it when it is
-    imported."""
-    if not any(trains(module, each) for each in module.all_calls):
+    """Only if the file itself contains the training. Processes inherit the variable, and torch reads it on import."""
+    if not any(trains(module, call) for call in module.all_calls):
         return []
     return before_imports(
         module, 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread per training process'
@@ -27,15 +26,15 @@ def _one_thread(module, call):
     "PT001",
     "several training processes, each with one thread per core",
     words=("multiprocessing", "concurrent", "subprocess"),
-    fix="Set OMP_NUM_THREADS=1 before torch is imported, call torch.set_num_threads(1) first in each worker, or use "
-    "rlrepro.fixes.train_many.",
+    fix="Set OMP_NUM_THREADS=1 before torch is imported, call torch.set_num_threads(1) at the start of each worker, or "
+    "use rlrepro.fixes.train_many.",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
     autofix=_one_thread,
 )
 def no_limit(module, project):
-    """Each process uses as many threads as there are cores, and threads that wait for each other keep a core busy
-    while they do."""
+    """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
+    (spinning)."""
     seen = set()
     for start in process_starts(module, project):
         if not start.several or start.target is None or start.call in seen:
@@ -47,7 +46,7 @@ def no_limit(module, project):
             line = work.node.lineno
             where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
             message = f"each of these processes {work.what} ({where}) with one thread per core"
-            on_gpu = any("cuda" in each.text for each in (module, start.target.module))
+            on_gpu = any("cuda" in file.text for file in (module, start.target.module))
             yield start.call, message, "low" if on_gpu else "high" if work.sure else "medium"
 
 
@@ -59,8 +58,8 @@ def no_limit(module, project):
     chapter="04_parallel_training",
 )
 def fork_after_work(module, project):
-    """The forked child of a process that has computed with several threads assumes that it has those threads too, but
-    fork does not copy them: the child may wait for them forever."""
+    """fork does not copy threads. If the parent has already computed with several threads, the child may wait forever
+    for threads that do not exist in it."""
     if "torch" not in module.packages():
         return
     for start in process_starts(module, project):
@@ -76,18 +75,18 @@ def fork_after_work(module, project):
     chapter="04_parallel_training",
 )
 def too_late(module, project):
-    """Anything computed earlier ran with one thread per core, and set_num_interop_threads even raises an error by
-    then."""
+    """Everything before this call ran with one thread per core, and set_num_interop_threads even raises an error."""
     for call in module.calls("torch", "set_num_threads", "set_num_interop_threads"):
         if work := _work_before(module, call):
-            yield call, f"torch already computes in line {work.lineno}", "medium"
+            yield call, f"torch has already computed in line {work.lineno}", "medium"
 
 
 @rule(
     "PT004",
     "environment workers that compute with torch's default threads",
     words=VECTORS,
-    fix="Call torch.set_num_threads(1) first in the function that makes the environment, or set OMP_NUM_THREADS=1.",
+    fix="Call torch.set_num_threads(1) at the start of the function that creates the environment, or set "
+    "OMP_NUM_THREADS=1.",
     chapter="04_parallel_training",
 )
 def workers(module, project):
@@ -103,31 +102,31 @@ def workers(module, project):
 
 
 def _work_before(module, call):
-    """The first training call that certainly runs before this one, in the same function; None if there is none."""
+    """The first training call that is sure to run before this one, in the same function, or None."""
     scope = module.scope(call)
-    later = {id(each) for each in (call, *module.ancestors(call))}
-    for each in sorted(module.all_calls, key=lambda node: node.lineno):
-        if each.lineno >= call.lineno or module.scope(each) is not scope or not trains(module, each):
+    later = {id(node) for node in (call, *module.ancestors(call))}
+    for earlier in sorted(module.all_calls, key=lambda node: node.lineno):
+        if earlier.lineno >= call.lineno or module.scope(earlier) is not scope or not trains(module, earlier):
             continue
         sometimes = any(
             isinstance(outer, ast.If | ast.Try | ast.Match)
-            and (id(outer) not in later or _branch(module, outer, each) != _branch(module, outer, call))
-            for outer in module.ancestors(each)
+            and (id(outer) not in later or _branch(module, outer, earlier) != _branch(module, outer, call))
+            for outer in module.ancestors(earlier)
         )
         if not sometimes:
-            return each
+            return earlier
     return None
 
 
 def _branch(module, outer, node) -> str:
-    """Which part of a statement a node is in: its body or its else."""
-    inner = next(each for each in (node, *module.ancestors(node)) if module.parents.get(each) is outer)
+    """The part of a statement that contains a node: its body or its else."""
+    inner = next(part for part in (node, *module.ancestors(node)) if module.parents.get(part) is outer)
     fields = ((name, value if isinstance(value, list) else [value]) for name, value in ast.iter_fields(outer))
     return next((name for name, values in fields if inner in values), "")
 
 
 def _computes(module, environment: ast.ClassDef) -> bool:
-    """Whether a class is an environment whose step runs a network or multiplies matrices."""
+    """Whether a class is an environment whose `step` computes with torch."""
     methods = {node.name: node for node in environment.body if isinstance(node, FUNCTIONS)}
     if not {"step", "reset"} <= set(methods):
         return False

@@ -1,4 +1,4 @@
-"""Whole rollouts through a network at once."""
+"""Rules for whole rollouts that pass through a network at once."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS, last_name, words_of
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, learning_loops, part_of, without_views
 
-# Words of a name that stand for a network, and words beside which they do not.
+# Words in the name of a network, and words whose presence means that it is something else.
 NETWORK = {
     "actor",
     "critic",
@@ -40,7 +40,7 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
 
 @rule(
     "RO001",
-    "a whole rollout goes through a network in one pass, in a function that learns in minibatches",
+    "a whole rollout passes through a network at once, in a function that learns in minibatches",
     words=("backward", "optim", "evaluate_actions"),
     fix="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() if you need no gradients",
     chapter="02_logp_old_oom",
@@ -51,21 +51,21 @@ def whole_at_once(module, project):
     pass is proportional to the rollout, whatever the minibatch size; without `no_grad` it also keeps the autograd
     graph."""
     confidence = _confidence(module, project)
-    seen = set()  # one finding for what a block passes whole
+    seen = set()  # report each block and rollout once
     for learning in learning_loops(module, project):
         function = module.function(learning.loop)
         for call in _network_calls(module, function):
             if module.is_within(call, learning.loop):
                 continue
             whole = next((text for arg in _arguments(call) if (text := part_of(arg, learning.whole))), None)
-            block = next(each for each in module.ancestors(call) if isinstance(each, BLOCKS))
+            block = next(node for node in module.ancestors(call) if isinstance(node, BLOCKS))
             if whole and (block, whole) not in seen and _is_same(module, function, whole, call, learning.loop):
                 seen.add((block, whole))
                 message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
                 yield call, message + "minibatches of it", confidence
     for call in module.methods("evaluate_actions"):
         function = module.function(call)
-        learning = "loss" in ast.unparse(function)  # it is the gradient step itself
+        learning = "loss" in ast.unparse(function)  # then it is the gradient step itself
         if (whole := _all_timesteps(call)) and not learning and (function, whole) not in seen:
             seen.add((function, whole))
             yield call, f"evaluate_actions gets all timesteps of {whole} at once", confidence
@@ -86,20 +86,20 @@ def no_minibatches(module, project):
             continue
         inner = [node for node in ast.walk(loop) if isinstance(node, ast.For | ast.While) and node is not loop]
         steps = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and is_gradient_step(node)]
-        if not steps or any(module.is_within(step, each) for step in steps for each in inner):
+        if not steps or any(module.is_within(step, loop) for step in steps for loop in inner):
             continue
         function = module.function(loop)
         for call in _network_calls(module, function, NETWORK | {"loss"}):
             if module.is_within(call, loop) and (whole := _stacked(module, function, loop, call)):
                 message = f"{ast.unparse(call.func)} gets all of {whole} in each gradient step, without minibatches"
-                yield call, message, "low"  # where it is meant so, rollouts are short and networks small
+                yield call, message, "low"  # usually intended, with short rollouts and small networks
                 break
 
 
 def _confidence(module, project) -> str:
     """Small networks take little memory however long the rollout is, so medium confidence requires a convolution or
     attention in what the module imports."""
-    return "medium" if any(LARGE.search(each.text) for each in project.imported_by(module)) else "low"
+    return "medium" if any(LARGE.search(other.text) for other in project.imported_by(module)) else "low"
 
 
 def _network_calls(module, function, words=frozenset(NETWORK)):
@@ -109,7 +109,7 @@ def _network_calls(module, function, words=frozenset(NETWORK)):
 
 
 def _is_network(module, func, words) -> bool:
-    """Whether a name is one that networks, and their methods, have; a guess, but other evidence is rarely needed."""
+    """Whether a name is typical of a network or its methods: a guess, which is rarely wrong."""
     name = last_name(func)
     if not name or name[:1].isupper() or (module.name(func) or "").split(".")[0] in KNOWN:
         return False
@@ -126,8 +126,8 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 def _is_same(module, function, whole: str, call, loop) -> bool:
     """Whether a name has the same value at the call and at the loop, and no environment is stepped around the call."""
-    around = [each for each in module.loops(call) if each not in module.loops(loop)]
-    steps = (node for each in around for node in ast.walk(each) if isinstance(node, ast.Call))
+    around = [node for node in module.loops(call) if node not in module.loops(loop)]
+    steps = (node for outer in around for node in ast.walk(outer) if isinstance(node, ast.Call))
     if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
         return False
     lines = [
@@ -140,7 +140,7 @@ def _is_same(module, function, whole: str, call, loop) -> bool:
 
 
 def _all_timesteps(call: ast.Call) -> str | None:
-    """buffer.obs[:-1].reshape(-1, ...): every timestep that a rollout buffer holds, as in MAPPO's many descendants."""
+    """buffer.obs[:-1].reshape(-1, ...): every timestep of a rollout buffer, as in code derived from MAPPO."""
     for arg in call.args:
         inner = without_views(arg)
         if inner is not arg and isinstance(inner, ast.Subscript) and ast.unparse(inner.slice) == ":-1":
@@ -149,7 +149,7 @@ def _all_timesteps(call: ast.Call) -> str | None:
 
 
 def _stacked(module, function, loop, call) -> str | None:
-    """The argument that was built before the loop from the lists of a rollout; None if it is a sample from them."""
+    """The argument that was built before the loop from the lists of a rollout, or None if it is a sample of them."""
     if ".sample(" in ast.unparse(function):
         return None
     outside = {}
@@ -166,10 +166,10 @@ def _stacked(module, function, loop, call) -> str | None:
 
 
 def _is_rollout(value) -> bool:
-    """Whether a method called rollout or collect returned it, or it is a tensor built from a rollout's lists."""
-    calls = {last_name(each.func) for each in ast.walk(value) if isinstance(each, ast.Call)}
+    """Whether the value comes from a method such as collect, or is a tensor built from a rollout's lists."""
+    calls = {last_name(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
     text = ast.unparse(value)
-    taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # of what samples, get takes everything
+    taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # unlike sample, get returns everything
     return (
         bool(calls & {"rollout", "collect_rollout", "collect", "collect_trajectories"})
         or bool(taken)

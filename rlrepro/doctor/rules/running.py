@@ -1,4 +1,4 @@
-"""What the notes of a run say is wrong: the rules of a running training."""
+"""Rules for training runs, applied to the notes of a run."""
 
 import math
 import statistics
@@ -12,23 +12,26 @@ from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.lab.units import format_value
 
-OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which too many threads are not an accident
-TRAINING_SHARE, TRAINING_SECONDS = 0.25, 1.0  # or of the time, and so much of it, in which the processes train
-TIMES_LARGER = 2  # than what is configured, from which a pass has not been cut by it: the last chunk may be merged
-ANYWHERE = 8  # the same outside of a library's stage, where it may be for a test
-REPEATED = 64  # rows with the same state
-RANGE, GROWTH = 2.0, 0.4  # stored rows have to grow so much to see a trend, and the exponent from which it is one
-SLOWER = 1.5  # and so many times longer a sample has to take
-WIDE_BYTES = 1000  # of a key of a transition
-SMALL_PASSES = 2  # times smaller than a gradient step's
+OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which on oversubscription is not an accident
+TRAINING_SHARE, TRAINING_SECONDS = 0.25, 1.0  # or of the training time, if that is long enough
+TIMES_LARGER = 2  # than the configured size: the last chunk of a pass may be merged into the one before
+ANYWHERE = 8  # the same outside of a library's stages, where a pass may be an evaluation
+REPEATED = 64  # samples with the same state
+RANGE, GROWTH = (
+    2.0,
+    0.4,
+)  # how much the stored transitions must grow to show a trend, and the smallest exponent that is one
+SLOWER = 1.5  # and how many times longer a sample must take
+WIDE_BYTES = 1000  # per transition and key
+SMALL_PASSES = 2  # times smaller than a gradient step's batch
 
 
 def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Finding]:
-    """The findings of a run, by what was noted in its processes and seen of their threads; paths are from a folder."""
-    found = list(threads(notes, crowd, script))
+    """The findings of a run, from the notes of its processes and from their threads. Paths are relative to a folder."""
+    findings = list(threads(notes, crowd, script))
     for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
-        found += check(notes)
-    return sorted(replace(each, path=_below(Path(each.path), folder)) for each in found)
+        findings += check(notes)
+    return sorted(replace(finding, path=_below(Path(finding.path), folder)) for finding in findings)
 
 
 def _below(path: Path, folder: Path) -> str:
@@ -41,37 +44,37 @@ LIVE = {"words": (), "live": True}
 @rule(
     "RUN001",
     "more threads than cores",
-    fix="OMP_NUM_THREADS=1 before torch is imported, or torch.set_num_threads(1) first in each process, or "
-    "rlrepro.fixes.train_many",
+    fix="Set OMP_NUM_THREADS=1 before torch is imported, call torch.set_num_threads(1) at the start of each process, "
+    "or use rlrepro.fixes.train_many.",
     chapter="04_parallel_training",
     claims=("PT1", "PT3"),
     **LIVE,
 )
 def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
-    """Several processes each compute with a thread for every core. Threads that wait for each other stay on a core
-    while they do, and take it from the one that they wait for."""
+    """Several processes each compute with one thread per core. Threads that wait for each other keep spinning on a
+    core, and take it from the thread that they wait for."""
     trained = Progress.of(notes).seconds
     of_training = trained > TRAINING_SECONDS and crowd.oversubscribed_seconds > TRAINING_SHARE * trained
     if not of_training and crowd.oversubscribed_seconds <= OVERSUBSCRIBED_SHARE * crowd.seconds:
         return
-    said = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes wanted {crowd.cores} cores"
+    message = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes competed for {crowd.cores} cores"
     if crowd.waited_seconds is not None:
-        said += f"; all together they waited {format_value(crowd.waited_seconds, 's')} for one"
-    yield _finding("RUN001", Place(script or "?", 1, ""), said)
+        message += f"; in total they waited {format_value(crowd.waited_seconds, 's')} for a core"
+    yield _finding("RUN001", Place(script or "?", 1, ""), message)
 
 
 @rule(
     "RUN002",
-    "a whole rollout at once",
-    fix="tianshou before 1.1.0: install 1.1.0, or use rlrepro.fixes.ChunkedPPOPolicy. Your own code: "
-    "rlrepro.fixes.in_chunks(network, rows, size=minibatch)",
+    "a whole rollout passes through a network at once",
+    fix="With tianshou before 1.1.0, install 1.1.0, or use rlrepro.fixes.ChunkedPPOPolicy. In your own code, use "
+    "rlrepro.fixes.in_chunks(network, rollout, size=minibatch).",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
     **LIVE,
 )
 def whole_rollout(notes: Notes) -> Iterator[Finding]:
-    """A network got far more rows in one pass than any size that is configured, or than it gets with gradients: its
-    memory grows with the rollout."""
+    """A network processed far more samples in one pass than any configured size, or than it processes with gradients:
+    its memory grows with the rollout."""
     whole, parts = notes.passes.get("without gradients"), notes.passes.get("with gradients")
     if whole is None:
         return
@@ -81,94 +84,95 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
         sizes |= {"the largest pass with gradients": parts.rows}
     if sizes and whole.rows > times * max(sizes.values()):
         asked = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
-        said = f"{whole.rows:,} rows at once in {whole.place}, beside {asked}{_cost(notes, whole)}"
-        yield _finding("RUN002", whole.own or whole.place, said, confidence)
+        message = f"{whole.rows:,} samples at once in {whole.place}, next to {asked}{_cost(notes, whole)}"
+        yield _finding("RUN002", whole.own or whole.place, message, confidence)
 
 
 @rule(
     "RUN003",
-    "passes that are smaller than they need be",
-    fix="Give the algorithm max_batchsize=batch_size: where so many rows fit with gradients, they fit without.",
+    "passes without gradients that are smaller than necessary",
+    fix="Pass max_batchsize=batch_size to the algorithm. If batch_size samples fit with gradients, they fit without.",
     chapter="01_two_batch_sizes",
     claims=("TB1", "TB2"),
     **LIVE,
 )
 def small_passes(notes: Notes) -> Iterator[Finding]:
-    """tianshou's `max_batchsize` bounds the passes without gradients, `batch_size` those with. Who raises the second
-    because the card has room usually wants the first raised as well."""
+    """In tianshou, `max_batchsize` limits the passes without gradients, `batch_size` those with gradients. If you raise
+    the second because the GPU has room, you usually want to raise the first as well."""
     small, large = notes.sizes.get("max_batchsize"), notes.sizes.get("batch_size")
     parts = notes.passes.get("with gradients")
     if small and large and parts and min(large, parts.rows) >= SMALL_PASSES * small:
-        said = f"{parts.rows:,} rows fit with gradients, and passes without them get max_batchsize {small:,}"
-        yield _finding("RUN003", parts.own or parts.place, said)
+        message = f"{parts.rows:,} samples fit with gradients, but passes without gradients use max_batchsize {small:,}"
+        yield _finding("RUN003", parts.own or parts.place, message)
 
 
 @rule(
     "RUN004",
-    "each state goes through the network with every action",
+    "each state passes through the network once per action",
     fix="rlrepro.fixes.FactoredQ, or in Pearl SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ)",
     chapter="05_large_action_spaces",
     claims=("LA3",),
     **LIVE,
 )
 def repeated_states(notes: Notes) -> Iterator[Finding]:
-    """The rows of a pass with gradients repeat each state for every action, and every layer keeps all of them."""
+    """A pass with gradients repeats each state for every action, and each layer keeps the activations of all copies."""
     large = notes.passes.get("with gradients")
     if large is not None and large.repeated >= REPEATED:
-        said = f"{large.rows:,} rows, in which each state stands {large.repeated:,} times{_cost(notes, large)}"
-        yield _finding("RUN004", large.own or large.place, said)
+        message = f"{large.rows:,} samples, in which each state occurs {large.repeated:,} times{_cost(notes, large)}"
+        yield _finding("RUN004", large.own or large.place, message)
 
 
 @rule(
     "RUN005",
-    "collecting keeps gradients",
-    fix="Before training: collector.collect = torch.no_grad()(collector.collect)",
+    "collecting keeps the autograd graph",
+    fix="Before training, add: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
     **LIVE,
 )
 def collecting(notes: Notes) -> Iterator[Finding]:
-    """Where an actor runs with gradients while a rollout is collected, every activation of a step is kept for a
-    backward pass that never comes (tianshou 1.2.0 to 2.0.1)."""
+    """The actor runs with gradients while a rollout is collected (in tianshou 1.2.0 to 2.0.1), so the activations of
+    each step are kept for a backward pass that never happens."""
     if notes.gradients_while_collecting is not None:
-        said = "a network runs with gradients while the rollout is collected"
-        yield _finding("RUN005", notes.gradients_while_collecting, said)
+        message = "a network runs with gradients while the rollout is collected"
+        yield _finding("RUN005", notes.gradients_while_collecting, message)
 
 
 @rule(
     "RUN006",
-    "a sample takes longer the more is stored",
-    fix="torchrl's SliceSampler: cache_values=True in a buffer that is only read; else "
+    "sampling slows down as the buffer fills",
+    fix="With torchrl's SliceSampler, set cache_values=True if the buffer is read-only; otherwise, "
     "from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
     claims=("SS9",),
     **LIVE,
 )
 def growing_samples(notes: Notes) -> Iterator[Finding]:
-    """A sample of so many rows should take as long from a full buffer as from an empty one."""
+    """Drawing a batch should take as long from a full buffer as from a nearly empty one."""
     for name, buffer in notes.buffers.items():
         for batch, seconds in buffer.seconds.items():
             if (grown := trend(seconds)) is None:
                 continue
             exponent, (few, soon), (many, late) = grown
-            said = (
-                f"{name}: a sample of {batch:,} rows took at least {format_value(soon, 's')} from {few:,} stored rows "
-                f"and {format_value(late, 's')} from {many:,} (rows to the power {exponent:.2f}), in {buffer.place}"
+            message = (
+                f"{name}: a batch of {batch:,} took at least {format_value(soon, 's')} from {few:,} stored transitions "
+                f"and {format_value(late, 's')} from {many:,} (growth exponent {exponent:.2f}), in {buffer.place}"
             )
-            yield _finding("RUN006", buffer.own or buffer.place, said)
+            yield _finding("RUN006", buffer.own or buffer.place, message)
 
 
 @rule(
     "RUN007",
-    "transitions hold more than they need",
-    fix="one-hot in torchrl: the environment's categorical_action_encoding=True. Computed by a network: "
-    "rollout.exclude(KEY) before it is stored. The same in each, as in Pearl: FactoredSAC with SharedActionBuffer",
+    "transitions store more than necessary",
+    fix="For one-hot actions in torchrl, pass categorical_action_encoding=True to the environment. For outputs of a "
+    "network, call rollout.exclude(KEY) before storing. For data that is the same in every transition, as in Pearl, "
+    "use FactoredSAC with SharedActionBuffer.",
     chapter="05_large_action_spaces",
     claims=("LA1", "LA2"),
     **LIVE,
 )
 def wide_transitions(notes: Notes) -> Iterator[Finding]:
-    """One-hot vectors of large action spaces, what a network computed for every action and can compute again, and
-    tables of actions that are the same in each transition."""
+    """Transitions store one-hot vectors of a large action space, outputs of a network that can be recomputed, or an
+    action table that is the same in every transition."""
     for name, buffer in notes.buffers.items():
         wide = {
             key: buffer.bytes[key]
@@ -180,17 +184,17 @@ def wide_transitions(notes: Notes) -> Iterator[Finding]:
                 f"{key} {format_value(size, 'B')} ({buffer.alike[key]})" for key, size in sorted(wide.items())
             )
             total = format_value(sum(buffer.bytes.values()), "B")
-            yield _finding("RUN007", buffer.own or buffer.place, f"{name}: of {total} a transition, {parts}")
+            yield _finding("RUN007", buffer.own or buffer.place, f"{name}: {total} per transition, of which {parts}")
 
 
 def trend(seconds: dict[int, list[float]]) -> tuple[float, tuple[int, float], tuple[int, float]] | None:
-    """(exponent of the growth, (fewest rows, seconds), (most rows, seconds)) where samples take longer the more is
-    stored; None where they do not, or that can't be seen. Seconds are the shortest, which noise does not lengthen; the
-    exponent is that of the line through them in logarithms."""
-    times = {rows: min(each) for rows, each in sorted(seconds.items()) if rows > 0}
+    """(growth exponent, (fewest transitions, seconds), (most transitions, seconds)) if sampling slows down as the
+    buffer fills, otherwise None. Uses the shortest time per size, which noise affects least; the exponent is the slope
+    of a line through them on logarithmic axes."""
+    times = {rows: min(samples) for rows, samples in sorted(seconds.items()) if rows > 0}
     if len(times) < 2 or (many := max(times)) < RANGE * (few := min(times)):
         return None
-    line = statistics.linear_regression(*([math.log(each) for each in axis] for axis in (times, times.values())))
+    line = statistics.linear_regression(*([math.log(value) for value in axis] for axis in (times, times.values())))
     if line.slope < GROWTH or times[many] < SLOWER * times[few]:
         return None
     return line.slope, (few, times[few]), (many, times[many])
@@ -200,7 +204,7 @@ def _cost(notes: Notes, large: Pass) -> str:
     stage = notes.stages.get(large.stage)
     if stage is None or None in (stage.peak_bytes, stage.before_bytes) or stage.peak_bytes <= stage.before_bytes:
         return ""
-    return f"; stage {large.stage} took {format_value(stage.peak_bytes - stage.before_bytes, 'B')} at its peak"
+    return f"; the stage {large.stage} took {format_value(stage.peak_bytes - stage.before_bytes, 'B')} at its peak"
 
 
 def _finding(code: str, place: Place, message: str, confidence: str = "high") -> Finding:

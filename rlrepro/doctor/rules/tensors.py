@@ -1,4 +1,4 @@
-"""Slow ways to get data into tensors, and checks that cost more than what they check."""
+"""Rules for slow ways to create tensors, and for checks that cost more than the computation."""
 
 import ast
 import re
@@ -8,12 +8,12 @@ from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
-UPDATES = re.compile(r"update|learn|train|improve|optimi[sz]e")  # what is called again and again
+UPDATES = re.compile(r"update|learn|train|improve|optimi[sz]e")  # names of functions that are called repeatedly
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 
 
 def _as_array(module, call):
-    """Wrap the list in np.array: torch reads an array's memory in one go."""
+    """Wrap the list in np.array, whose memory torch copies at once."""
     short = next((name for name, full in module.imports.items() if full == "numpy"), None)
     new = [] if short else imported(module, "import numpy as np", beside="torch")
     if new is None or not call.args:
@@ -23,7 +23,7 @@ def _as_array(module, call):
 
 @rule(
     "TO001",
-    "a tensor is made from a list of arrays",
+    "a tensor is built from a list of arrays",
     words=("tensor(", "Tensor("),
     fix="torch.as_tensor(np.array(LIST), ...), or np.stack; for a list of tensors, torch.stack",
     chapter="07_your_own_code",
@@ -31,12 +31,12 @@ def _as_array(module, call):
     fix_when_low=True,
 )
 def tensor_from_list(module, project):
-    """torch converts a list of arrays element by element, through Python objects. np.array copies each array in one
-    go, and torch takes the result as it is. PyTorch itself warns about this, once per process."""
+    """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once, and
+    torch copies the result at once. PyTorch itself warns about this, once per process."""
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
             confidence = "medium" if is_frequent(module, project, call) else "low"
-            yield call, f"converts a list of arrays ({elements}) element by element", confidence
+            yield call, f"converts a list of arrays ({elements}) number by number", confidence
 
 
 def _switched_off(module, call):
@@ -47,13 +47,13 @@ def _switched_off(module, call):
     "TO002",
     "anomaly detection is left on",
     words=("anomaly",),
-    fix="Remove it, or enable it with a debug flag.",
+    fix="Remove it, or enable it only with a debug flag.",
     chapter="07_your_own_code",
     autofix=_switched_off,
 )
 def anomaly_detection(module, project):
-    """`set_detect_anomaly(True)` records a traceback for each operation and checks each gradient for NaN, in every
-    step of the whole run."""
+    """With `set_detect_anomaly(True)`, torch records a traceback for each operation and checks each gradient for NaN,
+    in every step."""
     for call in module.calls("torch", "set_detect_anomaly", "detect_anomaly"):
         switched_on = module.value(module.argument(call, "mode", 0)) is True or (
             module.name(call.func).endswith(".detect_anomaly") and not call.args
@@ -66,7 +66,7 @@ def anomaly_detection(module, project):
 
 def _conditional(module, call) -> bool:
     """Whether the call depends on a condition other than the file being run as a script."""
-    return any(isinstance(each, ast.If) and "__name__" not in ast.unparse(each.test) for each in module.ancestors(call))
+    return any(isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test) for node in module.ancestors(call))
 
 
 def _called(module, assignment):
@@ -78,16 +78,18 @@ def _called(module, assignment):
     "TO003",
     "argument validation that was meant to be off is on",
     words=("set_default_validate_args",),
-    fix="Call it: Normal.set_default_validate_args(False). Assigning replaces the function and switches nothing off.",
+    fix="Call it: Normal.set_default_validate_args(False). An assignment only replaces the function.",
     chapter="07_your_own_code",
     autofix=_called,
     fix_when_low=True,
 )
 def validation_assigned(module, project):
-    """torch.distributions checks its arguments each time a distribution is created or asked for a log-probability.
+    """torch.distributions validates its arguments whenever a distribution is created or computes a log-probability.
     `set_default_validate_args` is a function: `Normal.set_default_validate_args = False` overwrites it."""
     for node in module.nodes[ast.Assign]:
-        if any(isinstance(each, ast.Attribute) and each.attr == "set_default_validate_args" for each in node.targets):
+        if any(
+            isinstance(target, ast.Attribute) and target.attr == "set_default_validate_args" for target in node.targets
+        ):
             yield node, "overwrites the function that would have switched validation off", "low"
 
 
@@ -103,7 +105,7 @@ def loader_over_tensors(module, project):
     permutation gives the same minibatches in one operation each."""
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
-        learned = shuffled or any(is_gradient_step(each) for each in module.all_calls)
+        learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
             often = UPDATES.search(getattr(module.function(call), "name", ""))
             yield call, "each minibatch is fetched sample by sample and stacked again", "medium" if often else "low"

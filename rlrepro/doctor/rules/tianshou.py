@@ -1,4 +1,4 @@
-"""What goes wrong with tianshou's two batch sizes, and its releases."""
+"""Rules for tianshou: its two batch sizes, and its releases."""
 
 from rlrepro.doctor.ast_index import UNKNOWN
 from rlrepro.doctor.edits import after, imported, is_imported, replaced, stands_alone, with_argument
@@ -8,7 +8,7 @@ POLICIES = ("PPOPolicy", "A2CPolicy", "PPO", "A2C", "NPGPolicy", "TRPOPolicy", "
 TRAINERS = ("OnpolicyTrainer", "onpolicy_trainer", "OnPolicyTrainerParams")
 DEFAULT = 256  # of max_batchsize, in every release
 BROKEN = ">=0.4.11,<1.1"
-KEEPS_GRADIENTS = ">=1.2,<=2.0.1"  # the last is the newest that was looked at
+KEEPS_GRADIENTS = ">=1.2,<=2.0.1"  # 2.0.1 is the newest release that was checked
 
 
 def _chunked(module, call):
@@ -17,14 +17,14 @@ def _chunked(module, call):
 
 
 def _same_size(module, call):
-    """Only where there is exactly one trainer, so that it is clear whose batch size applies."""
+    """Only if there is exactly one trainer, so that it is clear whose batch size applies."""
     if len(list(module.calls("tianshou", *TRAINERS))) != 1:
         return []
     return with_argument(module, call, "max_batchsize", str(_largest_batch(module)))
 
 
 def _without_gradients(module, _):
-    """For each collector that is assigned to a variable in a statement of its own."""
+    """For each collector that is assigned to a variable on a separate line."""
     new = [] if is_imported(module, "torch") else imported(module, "import torch", beside="tianshou")
     named = [
         after(module, module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)")
@@ -44,8 +44,8 @@ def _without_gradients(module, _):
     autofix=_chunked,
 )
 def whole_rollout(module, project):
-    """From 0.4.11 to 1.0.0, PPO's `process_fn` hands the whole rollout to the actor in one forward pass, whatever
-    `max_batchsize` is, so that its memory grows in proportion to the rollout."""
+    """From 0.4.11 to 1.0.0, PPO's `process_fn` passes the whole rollout to the actor at once and ignores
+    `max_batchsize`, so that memory grows in proportion to the rollout."""
     versions = project.versions
     if not versions.any_in(module, "tianshou", BROKEN):
         return
@@ -59,20 +59,20 @@ def whole_rollout(module, project):
 
 @rule(
     "TS002",
-    "max_batchsize is left at its default although batch_size is larger",
+    "max_batchsize has its default, although batch_size is larger",
     words=("tianshou",),
-    fix="Set max_batchsize on the algorithm; if batch_size samples fit with gradients, as many fit without.",
+    fix="Set max_batchsize on the algorithm. If batch_size samples fit with gradients, as many fit without.",
     chapter="01_two_batch_sizes",
     autofix=_same_size,
     fix_when_low=True,
 )
 def forgotten_size(module, project):
-    """`batch_size` bounds the gradient steps, `max_batchsize` what comes before them. If you raise the first because
-    the card has room, you usually want to raise the second as well: passes of 256 samples are then needlessly slow."""
+    """`batch_size` limits the gradient steps, `max_batchsize` the passes before them. If you raise the first because
+    the GPU has room, you usually want to raise the second as well: passes of 256 samples are then needlessly slow."""
     largest = _largest_batch(module)
     for call in module.calls("tianshou", *POLICIES):
         if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:
-            message = f"max_batchsize is at its default of {DEFAULT}, but batch_size is {largest:,}"
+            message = f"max_batchsize has its default of {DEFAULT}, but batch_size is {largest:,}"
             yield call, message, "low"
 
 
@@ -80,13 +80,13 @@ def forgotten_size(module, project):
     "TS003",
     "an invalid batch size",
     words=("tianshou",),
-    fix="Give a number above 0. If you do want everything at once, give the length of the rollout.",
+    fix="Pass a number above 0. If you do want everything at once, pass the length of the rollout.",
     chapter="01_two_batch_sizes",
     claims=("TB5",),
 )
 def no_size(module, project):
-    """`max_batchsize=None` and `0` fail in the first update; `batch_size=None` and `0` silently mean the whole
-    rollout at once, and somebody who keeps lowering sizes may end up there."""
+    """`max_batchsize=None` and `0` fail in the first update. `batch_size=None` and `0` silently mean the whole
+    rollout at once, which you may reach by lowering the size further and further."""
     for call in module.calls("tianshou", *POLICIES):
         size = _size(module, call, "max_batchsize")
         if size is None or (size is not UNKNOWN and size == 0):
@@ -99,20 +99,20 @@ def no_size(module, project):
 
 @rule(
     "TS004",
-    "collecting keeps gradients",
+    "collecting keeps the autograd graph",
     words=("tianshou",),
     fix="Before training, add: collector.collect = torch.no_grad()(collector.collect)",
     chapter="01_two_batch_sizes",
     autofix=_without_gradients,
 )
 def collecting(module, project):
-    """In 1.2.0 to 2.0.1 the collector runs the actor with gradients, so every activation of a step is kept for a
-    backward pass that never comes."""
+    """In 1.2.0 to 2.0.1, the collector runs the actor with gradients, so the activations of each step are kept for a
+    backward pass that never happens."""
     why = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
     if not why or "no_grad" in module.text:
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
-        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients, which nothing uses, and {why}", "medium"
+        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients that nothing uses, and {why}", "medium"
 
 
 def _largest_batch(module) -> int:

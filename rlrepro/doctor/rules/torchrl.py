@@ -1,4 +1,4 @@
-"""What goes wrong with TorchRL's SliceSampler."""
+"""Rules for TorchRL's SliceSampler."""
 
 import ast
 
@@ -20,14 +20,14 @@ def _incremental(module, call):
 
 @rule(
     "TR001",
-    "a torchrl whose SliceSampler copies every id for each sample",
+    "a torchrl release whose SliceSampler copies every episode id for each sample",
     words=("SliceSampler",),
-    fix="Install torchrl 0.7.0 or later; and read TR003 to TR005, since that alone does not end it.",
+    fix="Install torchrl 0.7.0 or later. That alone is not enough: see TR003 to TR005.",
     chapter="03_slice_sampler",
     claims=("SS8",),
 )
 def old_release(module, project):
-    """Before 0.7.0 a sample copies the episode ids of all stored rows before it compares them."""
+    """Before 0.7.0, each call of `sample` copies the episode ids of all stored transitions before it compares them."""
     if why := project.versions.all_in(module, "torchrl", COPIES_IDS):
         for call in module.calls("torchrl", "SliceSampler"):
             yield call, f"torchrl before 0.7.0 copies the ids of all stored transitions per sample, and {why}", "high"
@@ -35,22 +35,27 @@ def old_release(module, project):
 
 @rule(
     "TR002",
-    "episodes are told apart by ids where done flags would do",
+    "episodes are separated by ids, although done flags would do",
     words=("SliceSampler",),
-    fix="Give end_key in the place of traj_key, if rows carry a flag where an episode ends and no entry 'episode'.",
+    fix="Pass end_key instead of traj_key, if transitions have a done flag and no entry 'episode'.",
     chapter="03_slice_sampler",
     claims=("SS6",),
 )
 def ids_for_flags(module, project):
-    """Ids of eight bytes are compared row by row; a done flag is one byte."""
+    """An episode id takes eight bytes per transition, and each one is compared with the next; a done flag takes one
+    byte."""
     for call in _samplers(module):
-        if module.argument(call, "traj_key") is not None and not _given(module, call, "end_key"):
-            yield call, "traj_key compares an id a row; if rows carry a done flag, end_key is faster", "low"
+        if module.argument(call, "traj_key") is not None and not _is_passed(module, call, "end_key"):
+            yield (
+                call,
+                "traj_key compares an id per transition; if transitions have a done flag, end_key is faster",
+                "low",
+            )
 
 
 @rule(
     "TR003",
-    "a buffer that is only read, without the cache",
+    "a read-only buffer without the cache",
     words=("SliceSampler",),
     fix="SliceSampler(..., cache_values=True)",
     chapter="03_slice_sampler",
@@ -58,20 +63,21 @@ def ids_for_flags(module, project):
     autofix=_cached_always,
 )
 def no_cache(module, project):
-    """Each sample looks for the ends of all episodes again. In a buffer that does not change they stay in place."""
+    """Each call of `sample` searches for the ends of all episodes again, but in a buffer that does not change they stay
+    the same."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
         if sampling and not _common_loops(module, sampling, writing) and not _cached(module, call):
             yield (
                 call,
-                "each sample reads every stored row, and the buffer is not written to while it is sampled",
+                "each sample reads every stored transition, and nothing is written to the buffer in between",
                 "medium",
             )
 
 
 @rule(
     "TR004",
-    "a cache that each write throws away",
+    "a cache that every write invalidates",
     words=("SliceSampler",),
     fix="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
@@ -79,16 +85,17 @@ def no_cache(module, project):
     autofix=_incremental,
 )
 def useless_cache(module, project):
-    """With `cache_values=True` a write throws the cache away, and the next sample reads every stored row again."""
+    """With `cache_values=True`, every write invalidates the cache, and the next sample reads every stored transition
+    again."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
         if _common_loops(module, sampling, writing) and _cached(module, call):
-            yield call, "cache_values helps nothing here: each write in the loop throws the cache away", "high"
+            yield call, "cache_values does not help here: each write in the loop invalidates the cache", "high"
 
 
 @rule(
     "TR005",
-    "a buffer that is written to and sampled in turn",
+    "a buffer that is written and sampled alternately",
     words=("SliceSampler",),
     fix="from rlrepro.fixes import IncrementalSliceSampler as SliceSampler",
     chapter="03_slice_sampler",
@@ -96,18 +103,24 @@ def useless_cache(module, project):
     autofix=_incremental,
 )
 def reads_everything(module, project):
-    """Each sample reads every stored row, so that it takes longer the fuller the buffer is, in every release."""
+    """In every release, each sample reads every stored transition, so it takes longer as the buffer fills."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
         if not sampling and not writing and not _cached(module, call):
-            message = "if it is written to between samples, each reads every stored row: time one as the buffer fills"
+            message = (
+                "if you write between samples, each sample reads every stored transition: time it as the buffer fills"
+            )
             yield call, message, "low"
         if _common_loops(module, sampling, writing) and not _cached(module, call):
-            yield call, "each sample in the loop reads every stored row, and takes longer as the buffer fills", "medium"
+            yield (
+                call,
+                "each sample in the loop reads every stored transition, and takes longer as the buffer fills",
+                "medium",
+            )
 
 
-def _given(module, call, name) -> bool:
-    """Whether an argument is there and not None."""
+def _is_passed(module, call, name) -> bool:
+    """Whether an argument is passed and not None."""
     node = module.argument(call, name)
     return node is not None and module.value(node) is not None
 
@@ -121,12 +134,12 @@ def _cached(module, call) -> bool:
 
 
 def _uses(module, sampler) -> tuple[list, list]:
-    """Where the buffer with this sampler is sampled, and where it is written to."""
+    """The calls that sample from the buffer with this sampler, and those that write to it."""
     samplers = _named(module, [sampler])
-    holders = [each for each in module.ancestors(sampler) if isinstance(each, ast.Call)]
+    holders = [node for node in module.ancestors(sampler) if isinstance(node, ast.Call)]
     for call in module.all_calls:
-        given = module.argument(call, "sampler")
-        if given is not None and _is_one_of(module, given, samplers):
+        argument = module.argument(call, "sampler")
+        if argument is not None and _is_one_of(module, argument, samplers):
             holders.append(call)
     buffers = _named(module, holders)
 
@@ -137,12 +150,12 @@ def _uses(module, sampler) -> tuple[list, list]:
 
 
 def _named(module, calls) -> list[tuple[str, ast.AST]]:
-    """The variables that results of calls are given to, each with the function, or the module, whose it is."""
+    """The variables that the calls' results are assigned to, each with its scope."""
     return [(name, module.scope(call)) for call in calls if (name := module.variable(call))]
 
 
 def _is_one_of(module, node, variables) -> bool:
-    """Whether an expression is one of these variables; one with a dot may be used in any function."""
+    """Whether an expression is one of these variables; attributes are visible in every function."""
     text = ast.unparse(node)
     return any(
         text == name and ("." in name or scope is module.tree or module.is_within(node, scope))
@@ -151,13 +164,13 @@ def _is_one_of(module, node, variables) -> bool:
 
 
 def _common_loops(module, sampling, writing) -> bool:
-    """Whether one loop holds both, or one class has methods for either: somebody calls them in turn."""
-    inside = {id(each) for call in sampling for each in (*module.loops(call), *_methods_class(module, call))}
-    return any(id(each) in inside for call in writing for each in (*module.loops(call), *_methods_class(module, call)))
+    """Whether one loop contains both, or one class has methods for both, which are probably called alternately."""
+    inside = {id(node) for call in sampling for node in (*module.loops(call), *_methods_class(module, call))}
+    return any(id(node) in inside for call in writing for node in (*module.loops(call), *_methods_class(module, call)))
 
 
 def _methods_class(module, call) -> list[ast.AST]:
-    """The class in one of whose methods a call is, unless that is the one that makes it."""
+    """The class whose method contains the call, unless that method is `__init__`."""
     method = module.scope(call)
     holder = module.parents.get(method)
     return [holder] if isinstance(holder, ast.ClassDef) and getattr(method, "name", "") != "__init__" else []
