@@ -168,7 +168,7 @@ def test_tensors_elsewhere_are_not_on_this_card():
 def test_a_card_is_entered_once_at_a_time_and_can_be_used_again():
     tested = card(5)
     assert tested.live_bytes == tested.peak_bytes == 0
-    with tested, pytest.raises(RuntimeError, match="entered already"), tested:
+    with tested, pytest.raises(RuntimeError, match="been entered already"), tested:
         pass
     block(6)  # no card is left behind
     with tested:

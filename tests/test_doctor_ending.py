@@ -60,13 +60,13 @@ def test_a_stage_that_is_cut_short(tmp_path, body, processes):
     for path in kept.glob("*.json"):
         report.notes.add(Notes.read(path))
     assert (tmp_path / "said").read_text() == ""
-    assert "train was still running when the run was ended" in str(report)
+    assert "train was still running when the run ended" in str(report)
 
 
 def test_an_early_end_is_no_failure_and_says_nothing(run_cli):
     script = "import time, torch; torch.nn.Linear(3, 3)(torch.ones(7, 3)); time.sleep(60)"
     done = run_cli("doctor", "--run", "--seconds", "10", "--", sys.executable, "-c", script, timeout=SECONDS)
-    assert done.returncode == 0 and done.stderr == "" and "7 rows" in done.stdout
+    assert done.returncode == 0 and done.stderr == "" and "7 samples" in done.stdout
 
 
 def test_a_program_that_catches_ctrl_c_catches_the_end_of_a_run_too(tmp_path):

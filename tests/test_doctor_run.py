@@ -112,7 +112,7 @@ def test_codes_are_chosen_in_the_working_folder(tmp_path, run_cli):
     assert run_cli("doctor", ".").returncode != 2
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nselect = ["TS"]\n')
     done = doctor(run_cli, "--", sys.executable, "train.py")
-    assert done.returncode == 2 and "begins with RUN" in done.stderr
+    assert done.returncode == 2 and "starts with RUN" in done.stderr
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignore = ["RAN"]\n')
     assert doctor(run_cli, "--", sys.executable, "train.py").returncode == 2
 

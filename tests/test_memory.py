@@ -72,7 +72,7 @@ def test_passes_on_what_the_function_raises():
 
 
 def test_refuses_to_measure_within_a_measurement():
-    with pytest.raises(RuntimeError, match="measure in turn"):
+    with pytest.raises(RuntimeError, match="one after the other"):
         peak_memory(lambda: peak_memory(lambda: None, device="cpu"), device="cpu")
     assert peak_memory(lambda: blocks(1), device="cpu").peak_bytes == MIB
 

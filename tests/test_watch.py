@@ -147,7 +147,7 @@ def test_what_is_known_of_a_library_is_noted():
     assert buffer.bytes["observations"] == buffer.bytes["next_observations"] == 16  # CartPole's four float32
     assert notes.passes["with gradients"].rows == 32 and notes.passes["with gradients"].stage == "train"
     assert "dqn.py" in str(notes.passes["with gradients"].place)
-    assert notes.passes["with gradients"].own.path == __file__ and "largest pass 32 rows" in str(seen)
+    assert notes.passes["with gradients"].own.path == __file__ and "largest pass 32 samples" in str(seen)
     if sys.platform == "linux":
         assert notes.stages["train"].peak_bytes >= notes.stages["train"].before_bytes > 2**20
 
@@ -216,7 +216,7 @@ def test_what_raises_passes_through_and_is_reported(capsys):
     with pytest.raises(ZeroDivisionError), watch():
         nn.Linear(3, 3)(torch.ones(7, 3))
         raise ZeroDivisionError
-    assert "7 rows with gradients" in capsys.readouterr().out
+    assert "7 samples with gradients" in capsys.readouterr().out
     with watch(show=False), pytest.raises(RuntimeError, match="within another"), watch(show=False):
         pass
     with watch(show=False):  # the one that failed has not spoiled it
@@ -298,7 +298,7 @@ def test_a_working_folder_may_vanish(tmp_path):
     """
     (tmp_path / "gone").mkdir()
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "gone")], capture_output=True, text=True)
-    assert done.returncode == 0 and "7 rows" in done.stdout, done.stderr
+    assert done.returncode == 0 and "7 samples" in done.stdout, done.stderr
 
 
 def test_waiting_for_all_children_ends():
@@ -322,7 +322,7 @@ def test_a_system_without_proc(monkeypatch):
     monkeypatch.setattr("rlrepro.doctor.live.threads.PROC", Path("/nowhere"))
     with watch(show=False) as seen:
         nn.Linear(3, 3)(torch.ones(7, 3))
-    assert seen.notes.passes["with gradients"].rows == 7 and "threads      not seen" in str(seen)
+    assert seen.notes.passes["with gradients"].rows == 7 and "threads      not measured" in str(seen)
 
 
 def test_looking_for_torch_before_importing_it():

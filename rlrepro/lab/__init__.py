@@ -1,4 +1,4 @@
-"""The instruments: they know torch and nothing of any case. Each loads when it is first used."""
+"""Instruments that measure memory and time, with torch and without knowledge of any case. They are imported lazily."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Every limit on how long rlrepro waits for something, in seconds.
+"""The time limits of everything that rlrepro waits for, in seconds.
 
-Each is many times what that takes on two cores. RLREPRO_TIMEOUT_FACTOR multiplies them all, for a slower machine.
-Code in `rlrepro/fixes/`, which is copied out, has limits of its own, and none on a user's training runs.
+Each is many times what the operation takes on two cores. On a slow machine, RLREPRO_TIMEOUT_FACTOR multiplies them all.
+Code in `rlrepro/fixes/` can be copied out, so it has its own limits, and none on a user's training runs.
 """
 
 import math
@@ -12,18 +12,18 @@ from contextlib import contextmanager
 
 FACTOR = "RLREPRO_TIMEOUT_FACTOR"
 
-PIP_SECONDS = 1800.0  # one call of pip, which may download every wheel of a bundle
-NPM_SECONDS = 600.0  # one package
-BOOK_SECONDS = 1800.0  # Jupyter Book
-LOCK_SECONDS = 2 * PIP_SECONDS + BOOK_SECONDS  # a lock whose holder is within a limit of its own
-KERNEL_SECONDS = 300.0  # a notebook's kernel starts
+PIP_SECONDS = 1800.0  # one call of pip, which may download all wheels of a bundle
+NPM_SECONDS = 600.0  # the download of one package
+BOOK_SECONDS = 1800.0  # one build of the site
+LOCK_SECONDS = 2 * PIP_SECONDS + BOOK_SECONDS  # longer than the limits of whoever may hold the lock
+KERNEL_SECONDS = 300.0  # the start of a notebook's kernel
 RELEASE_SECONDS = 1800.0  # one call of Release.run
-CELL_SECONDS = {"smoke": 2400.0, "full": 7200.0}  # above RELEASE_SECONDS, so that a release is named by its own limit
-INTERRUPT_SECONDS = 30.0  # a cell that was interrupted still has for its output
-END_SECONDS = 30.0  # a process ends that was killed, or has closed its connection
+CELL_SECONDS = {"smoke": 2400.0, "full": 7200.0}  # above RELEASE_SECONDS, so that a release hits its own limit first
+INTERRUPT_SECONDS = 30.0  # output of a cell after it was interrupted
+END_SECONDS = 30.0  # the end of a process that was killed, or has closed its connection
 TRAINING_SECONDS = 1500.0  # training runs started together; below RELEASE_SECONDS for the same reason
-READY_SECONDS = 120.0  # until all of them have started
-SCRIPT_SECONDS = 900.0  # a script of chapter 7, watched
+READY_SECONDS = 120.0  # the start of all of them
+SCRIPT_SECONDS = 900.0  # a watched script of chapter 7
 ANSWER_SECONDS = 120.0  # a process that checks an exercise
 
 
@@ -32,7 +32,7 @@ class TookTooLong(TimeoutError):
 
 
 def limit(seconds: float) -> float:
-    """`seconds` times RLREPRO_TIMEOUT_FACTOR. Raises ValueError where either is not a finite number above 0."""
+    """`seconds` times RLREPRO_TIMEOUT_FACTOR. Raises ValueError unless both are finite numbers above 0."""
     text = os.environ.get(FACTOR) or "1"
     try:
         factor = float(text)
@@ -46,20 +46,20 @@ def limit(seconds: float) -> float:
 
 
 def overrun(what: str, allowed: float, advice: str = "") -> str:
-    """The message: what was waited for, the limit, and what to do."""
+    """An error message: what did not end, its limit, and what to do."""
     return (
         f"{what} did not end within its limit of {allowed:g} s. {advice + ' ' if advice else ''}"
-        f"If this machine is only slow, run again with {FACTOR}=2 in the environment: it doubles every limit."
+        f"If this machine is just slow, set {FACTOR}=2 in the environment, which doubles every limit, and run again."
     )
 
 
 @contextmanager
 def waiting_for(what: str, seconds: float, advice: str = ""):
-    """The limit to give to whatever waits; that it was reached becomes TookTooLong, whose message names `what`."""
+    """The limit to pass to whatever waits. If it is exceeded, raises TookTooLong, whose message names `what`."""
     allowed = limit(seconds)
     try:
         yield allowed
-    except TookTooLong:  # of something within
+    except TookTooLong:  # raised by an inner wait
         raise
     except (TimeoutError, multiprocessing.TimeoutError, subprocess.TimeoutExpired) as error:
         raise TookTooLong(overrun(what, allowed, advice)) from error
@@ -67,10 +67,10 @@ def waiting_for(what: str, seconds: float, advice: str = ""):
 
 @contextmanager
 def locked(path: str | os.PathLike, doing: str):
-    """Hold the file lock at `path`. Raises TookTooLong where another process keeps it for longer than LOCK_SECONDS."""
+    """Hold the file lock at `path`. Raises TookTooLong if another process holds it for longer than LOCK_SECONDS."""
     from filelock import FileLock
 
-    advice = f"Another process holds {path}: it {doing}, or hangs. End that process; its lock ends with it."
+    advice = f"Another process holds {path}: it {doing}, or hangs. End that process to release its lock."
     with waiting_for("the wait for a lock", LOCK_SECONDS, advice) as allowed:
         lock = FileLock(path, timeout=allowed)
         lock.acquire(timeout=allowed)

@@ -1,4 +1,4 @@
-"""What machine this is, and which device a measurement runs on."""
+"""The machine, and the device that a measurement runs on."""
 
 import os
 import platform
@@ -15,32 +15,32 @@ from rlrepro.metadata import requirements
 
 
 class NoGPUError(RuntimeError):
-    """A CUDA device was asked for where torch sees none."""
+    """A CUDA device was requested, but torch sees none."""
 
 
 class Machine(BaseModel):
-    """A machine as every record carries it. Two runs with equal `name` are of the same kind of machine."""
+    """The machine as stored in every record. Runs with the same `name` come from the same kind of machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     cpu: str
-    cores: int  # that this process may use
+    cores: int  # usable by this process
     memory_bytes: int
     gpu: str | None
     gpu_memory_bytes: int | None
     cuda: str | None
     driver: str | None
-    threads: int  # that torch computes with
+    threads: int  # of torch
     python: str
     system: str
     versions: dict[str, str]
 
 
 def resolve_device(device: str = "auto"):
-    """The torch.device meant by "auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N".
+    """The torch.device for "auto" (CUDA if available), "cpu", "cuda" or "cuda:N".
 
-    Raises ValueError for another word, NoGPUError where CUDA was asked for and torch sees none.
+    Raises ValueError for anything else, and NoGPUError if CUDA is requested but torch sees no GPU.
     """
     import torch
 
@@ -52,7 +52,7 @@ def resolve_device(device: str = "auto"):
     if device.startswith("cuda") and not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
         raise NoGPUError(
-            f"device {device!r} was asked for, but torch sees no GPU here (torch {torch.__version__}, {built}). "
+            f"device {device!r} was requested, but torch sees no GPU here (torch {torch.__version__}, {built}). "
             "Use device 'cpu' or 'auto', or check the driver with nvidia-smi."
         )
     return torch.device(device)
@@ -60,8 +60,8 @@ def resolve_device(device: str = "auto"):
 
 def _cpu_name() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists() and (found := re.search(r"model name\s*: (.+)", cpuinfo.read_text())):
-        return found[1].strip()
+    if cpuinfo.exists() and (model := re.search(r"model name\s*: (.+)", cpuinfo.read_text())):
+        return model[1].strip()
     return platform.processor() or platform.machine()
 
 
@@ -71,26 +71,26 @@ def _driver() -> str | None:
 
 
 def _driver_in(text: str) -> str | None:
-    """Of NVIDIA's kernel module, closed or open ("... Open Kernel Module for x86_64  580.159.04 ...")."""
-    found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
-    return found[1] if found else None
+    """The version of NVIDIA's kernel module, closed or open ("... Open Kernel Module for x86_64  580.159.04 ...")."""
+    version = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
+    return version[1] if version else None
 
 
 def _versions() -> dict[str, str]:
-    """The installed versions of what rlrepro is built on."""
-    found = {}
+    """The installed versions of the packages that rlrepro requires."""
+    versions = {}
     for text in requirements():
         name = Requirement(text).name
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @cache
 def this_machine() -> Machine:
-    """The machine, its torch and the versions of what is installed."""
+    """This machine, with its torch and the versions of the installed packages."""
     import torch
 
     gpu = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None

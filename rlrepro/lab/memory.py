@@ -1,4 +1,4 @@
-"""peak_memory(fn): how much memory a call needs at its worst moment."""
+"""peak_memory(fn): the peak memory of a call."""
 
 import gc
 import os
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-# torch's profiler otherwise writes lines to stderr each time it is used.
+# Otherwise torch's profiler writes to stderr on every use.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
@@ -18,10 +18,10 @@ from rlrepro.lab.units import format_value
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """What one call needed, in bytes above the level at its entry."""
+    """The memory of one call, in bytes above the level at its start."""
 
-    peak_bytes: int  # the most that was live at once
-    held_bytes: int  # still live after the call, its result included
+    peak_bytes: int  # maximum of live bytes
+    held_bytes: int  # still live after the call, including its result
     device: str
 
     def __str__(self) -> str:
@@ -29,18 +29,18 @@ class PeakMemory:
 
 
 def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int = 1) -> PeakMemory:
-    """Measure the peak of live bytes during `fn()`, above the level at entry.
+    """Measure the peak of live bytes during `fn()`, above the level at its start.
 
-    On CPU the figure is the allocator's own account, read from torch's profiler: every allocation of the calling
-    thread, the temporaries of operators included, and the same number on each run. On CUDA it is the caching
-    allocator's `max_memory_allocated`. Memory that torch does not allocate (NumPy arrays) is not in it.
+    On CPU, the result comes from torch's profiler, which records every allocation of the calling thread, including
+    the temporaries of operators; it is the same on every run. On CUDA, it is the caching allocator's
+    `max_memory_allocated`. Memory that torch does not allocate, such as NumPy arrays, does not count.
 
-    `fn` is called `warmup` times beforehand, since a first call may build caches that stay; those results are freed
-    before the measured call. On CPU torch tells the end of a block only if it saw its beginning, so what `fn` frees
-    that was allocated before the warm-up, or by another thread, is not taken off.
+    `fn` is first called `warmup` times, since the first call may fill caches that stay; those results are freed
+    before the measured call. On CPU, torch only reports the release of a block whose allocation it has recorded, so
+    memory that `fn` frees but that was allocated before the warm-up, or by another thread, is not subtracted.
 
-    What `fn` raises passes through. Raises NoGPUError where CUDA is asked for in vain, and RuntimeError within another
-    measurement, which torch's profiler can't do.
+    Exceptions of `fn` pass through. Raises NoGPUError if CUDA is requested but not available, and RuntimeError inside
+    another measurement, because torch's profiler can't be nested.
     """
     target = resolve_device(device)
     on_cpu = target.type == "cpu"
@@ -54,7 +54,7 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
 
 def _profile():
     if torch.autograd.profiler._is_profiler_enabled:
-        raise RuntimeError("peak_memory can't be used within another one, or within torch's profiler: measure in turn")
+        raise RuntimeError("peak_memory can't be nested or used within torch's profiler: measure one after the other")
     return torch.autograd.profiler.profile(use_device=None, profile_memory=True)
 
 

@@ -1,4 +1,4 @@
-"""MemoryHistory: what is live on a card, and which line of code made it."""
+"""MemoryHistory: which line of code allocated the memory that is live."""
 
 import linecache
 import sys
@@ -11,42 +11,42 @@ import torch
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.storage_tracker import StorageCount
 
-BEFORE, ELSEWHERE = "before", "elsewhere"  # blocks that were there already, and those of no line asked for
-FREED, MADE = "free_completed", "alloc"  # of the caching allocator's record
+BEFORE, ELSEWHERE = "before", "elsewhere"  # blocks from before the measurement, and from other code
+FREED, ALLOCATED = "free_completed", "alloc"  # actions in the caching allocator's record
 
 
 class MemoryHistory:
-    """Notes each block of memory that is taken or given back, as a context manager.
+    """A context manager that records every block of memory that is allocated or freed, with its line of code.
 
-    A block belongs to the outermost line of code below a folder that has one of the names in `within` (a package's):
-    "file.py:12  x = f(y)". On CUDA the caching allocator's own record is read, from torch's snapshot; one that the
-    process keeps already ends with it. On a CPU storages of live tensors are noted, as VirtualCard counts them.
+    A block belongs to the outermost line of code in a folder with one of the names in `within`, such as a package's:
+    "file.py:12  x = f(y)". On CUDA, the record is the caching allocator's own, from torch's snapshot; a recording
+    that was already active ends with it. On a CPU, it has the storages of live tensors, as VirtualCard counts them.
 
-    Raises NoGPUError where CUDA is asked for in vain.
+    Raises NoGPUError if CUDA is requested but not available.
     """
 
     def __init__(self, within: Iterable[str], *, device: str = "auto"):
         self.device = resolve_device(device)
-        self._kept = (_OnCuda if self.device.type == "cuda" else _OnCpu)(frozenset(within), self.device)
+        self._recorder = (_OnCuda if self.device.type == "cuda" else _OnCpu)(frozenset(within), self.device)
 
     def __enter__(self):
-        self._kept.__enter__()
+        self._recorder.__enter__()
         return self
 
     def __exit__(self, *raised):
-        return self._kept.__exit__(*raised)
+        return self._recorder.__exit__(*raised)
 
     @property
     def events(self) -> list[tuple[str, int]]:
-        """(line, bytes more or less), one after the other."""
-        return self._kept.events
+        """(line, change in bytes) for each event, in order."""
+        return self._recorder.events
 
     def live_by_line(self) -> dict[str, np.ndarray]:
-        """The bytes live after each event, for each line in the order in which they first came."""
-        found = {line: np.zeros(len(self.events), np.int64) for line, _ in self.events}
+        """For each line, in order of its first event, the live bytes after each event, an array of shape (events,)."""
+        live = {line: np.zeros(len(self.events), np.int64) for line, _ in self.events}
         for place, (line, change) in enumerate(self.events):
-            found[line][place] = change
-        return {line: changes.cumsum() for line, changes in found.items()}
+            live[line][place] = change
+        return {line: changes.cumsum() for line, changes in live.items()}
 
 
 class _OnCpu(StorageCount):
@@ -85,11 +85,11 @@ class _OnCuda:
 
 
 def events_of(trace: Iterable[dict], within: frozenset[str]) -> Iterator[tuple[str, int]]:
-    """The events of a caching allocator's record, which is one device's "device_traces" in torch's snapshot."""
+    """The events in a caching allocator's record: one device's "device_traces" of torch's snapshot."""
     lines = {}
     for entry in trace:
-        if entry["action"] == MADE:
-            lines[entry["addr"]] = _line(((each["filename"], each["line"]) for each in entry["frames"]), within)
+        if entry["action"] == ALLOCATED:
+            lines[entry["addr"]] = _line(((frame["filename"], frame["line"]) for frame in entry["frames"]), within)
             yield lines[entry["addr"]], entry["size"]
         elif entry["action"] == FREED:
             yield lines.pop(entry["addr"], BEFORE), -entry["size"]
@@ -103,7 +103,7 @@ def _stack() -> Iterator[tuple[str, int]]:
 
 
 def _line(frames: Iterable[tuple[str, int]], within: frozenset[str]) -> str:
-    """The outermost of these frames, the innermost of which comes first, that lies in such a folder."""
+    """The line of the outermost frame in such a folder; frames are given innermost first."""
     inside = [frame for frame in frames if not within.isdisjoint(Path(frame[0]).parts[:-1])]
     if not inside:
         return ELSEWHERE

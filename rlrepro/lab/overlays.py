@@ -1,9 +1,9 @@
-"""Overlays: one release of a library in a folder of its own, to be put first on the import path.
+"""Overlays: folders that hold one release of a library each, and come first on the import path.
 
-An overlay holds the library alone, none of its dependencies, so that two runs differ by the library's own code and
-by nothing else. Overlays live in the user's cache folder (or in $RLREPRO_CACHE). The known ones are pinned with
-hashes in overlays.toml. One is installed under a lock into a temporary folder that is renamed into place, so that
-neither an interrupted nor a concurrent installation leaves half of one.
+An overlay holds only the library, without dependencies, so that two runs differ only in the library's own code.
+Overlays are stored in the user's cache folder, or in RLREPRO_CACHE; overlays.toml pins the known ones with hashes. An
+overlay is installed under a lock, into a temporary folder that is then renamed, so that an interrupted or concurrent
+installation can't leave an incomplete one behind.
 """
 
 import os
@@ -27,17 +27,17 @@ PARTIAL = ".partial-"
 
 
 class ReleaseUnavailable(RuntimeError):
-    """A release is not installed and could not be."""
+    """A release is not installed and can't be installed."""
 
 
 def cache_folder() -> Path:
-    """Where what was fetched is kept: the user's cache folder, or RLREPRO_CACHE."""
+    """The folder for downloads: RLREPRO_CACHE, or by default a folder in the user's cache."""
     return Path(os.environ.get("RLREPRO_CACHE") or user_cache_path("rlrepro")).expanduser()
 
 
 def overlay_folder(requirement: str, python: str | None = None, cache: Path | None = None) -> Path:
-    """Where the overlay of "name==version" lies, or would lie, for this Python; or for another, such as "3.12", on
-    Linux of x86-64. It is in `cache`, by default in `cache_folder()`."""
+    """The folder of the overlay for "name==version", whether it exists or not. It is for the current Python, or for
+    `python`, such as "3.12", on x86-64 Linux. `cache` is `cache_folder()` by default."""
     if python:
         system = f"cpython-{python.replace('.', '')}-linux-x86_64"
     else:
@@ -46,7 +46,7 @@ def overlay_folder(requirement: str, python: str | None = None, cache: Path | No
 
 
 def parse_release(requirement: str) -> tuple[str, str]:
-    """("tianshou", "1.0.0") of "tianshou==1.0.0", the name as indexes spell it. Raises ValueError for anything else."""
+    """Split "tianshou==1.0.0" into ("tianshou", "1.0.0"), the name normalized. Raises ValueError for other text."""
     try:
         parsed = Requirement(requirement)
         (pin,) = parsed.specifier
@@ -59,7 +59,7 @@ def parse_release(requirement: str) -> tuple[str, str]:
 
 
 def is_installed(name: str, version: str) -> bool:
-    """Whether this very release is what this Python imports anyway; it needs no overlay then."""
+    """Whether this release is the installed one, so that no overlay is needed."""
     try:
         return metadata.version(name) == version
     except metadata.PackageNotFoundError:
@@ -67,9 +67,10 @@ def is_installed(name: str, version: str) -> bool:
 
 
 def install(requirement: str, python: str | None = None, cache: Path | None = None) -> Path:
-    """The folder of the overlay, installed if it is not there yet; `python` and `cache` as in `overlay_folder`.
+    """Install the overlay if it does not exist yet, and return its folder. For `python` and `cache`, see
+    `overlay_folder`.
 
-    Raises ReleaseUnavailable, with what to do, where there is no such release or no way to fetch it.
+    Raises ReleaseUnavailable, which says what to do, if the release does not exist or can't be downloaded.
     """
     requirement = "==".join(parse_release(requirement))
     folder = overlay_folder(requirement, python, cache)
@@ -82,7 +83,7 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
         raise ReleaseUnavailable(f"{requirement} is not in {folder} and can't be installed: {error}") from error
     except OSError as error:
         raise ReleaseUnavailable(
-            f"{requirement} can't be installed in {folder}: {error}. Name another folder in RLREPRO_CACHE"
+            f"{requirement} can't be installed in {folder}: {error}. Set RLREPRO_CACHE to another folder"
         ) from error
 
 
@@ -103,7 +104,7 @@ def _install(requirement: str, folder: Path, python: str | None) -> Path:
 
 
 def known_releases() -> dict[str, list[str]]:
-    """The pinned releases, and for each its lines for pip."""
+    """The pinned releases, each with its requirement lines for pip."""
     with PINS.open("rb") as file:
         return {release: pins["requirements"] for release, pins in tomllib.load(file).items()}
 
@@ -118,7 +119,7 @@ def _pip_install(requirement: str, target: Path, folder: Path, python: str | Non
     which, option = (f"Python {python}", f" --python {python}") if python else ("this Python", "")
     versions = offered(done.stderr)
     if "do not match the hashes" in done.stderr.lower():
-        reason = "what the package index sent has another hash than rlrepro's pin; do not use it."
+        reason = "the package index sent a file with another hash than the pinned one; do not use it."
     elif versions:
         reason = f"there is no version {version} for {which}; the newest are {', '.join(versions[-8:])}."
     else:

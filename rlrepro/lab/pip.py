@@ -1,4 +1,4 @@
-"""How pip is called: quietly, for a package alone, and for another Python where one is named."""
+"""Calls of pip: quiet, without dependencies, and optionally for another Python."""
 
 import re
 import subprocess
@@ -7,26 +7,26 @@ import sys
 from rlrepro.lab.limits import PIP_SECONDS, waiting_for
 
 ALONE = ("--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps")
-# Any Linux on x86-64 that torch's own wheels run on; pip takes only the names it is given.
+# Every x86-64 Linux that torch's own wheels support; pip does not accept a range.
 PLATFORMS = [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014", *(f"_2_{minor}" for minor in range(5, 29)))]
 
 
 def pip(command: str, *arguments: str, python: str | None = None) -> subprocess.CompletedProcess:
-    """`pip command arguments`, without dependencies. With `python`, such as "3.12", only wheels for that Python on
-    Linux of x86-64 count. Raises TookTooLong where it does not end."""
-    other = ["--only-binary=:all:", "--python-version", python, *(f"--platform={each}" for each in PLATFORMS)]
+    """Run `pip command arguments`, without dependencies. With `python`, such as "3.12", only wheels for that Python on
+    x86-64 Linux are considered. Raises TookTooLong if pip exceeds its limit."""
+    other = ["--only-binary=:all:", "--python-version", python, *(f"--platform={name}" for name in PLATFORMS)]
     line = [sys.executable, "-m", "pip", command, *ALONE, *(other if python else ()), *arguments]
-    advice = "Its package index answers too slowly, or stays silent: try again, or name another one in PIP_INDEX_URL."
+    advice = "The package index is slow or does not respond: try again, or set PIP_INDEX_URL to another one."
     with waiting_for(f"pip {command}", PIP_SECONDS, advice) as allowed:
         return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=allowed)
 
 
 def offered(stderr: str) -> list[str]:
-    """The versions that the index has instead, where pip says that it found no such version."""
-    found = re.search(r"\(from versions: (.*?)\)", stderr, re.DOTALL)
-    return found[1].split(", ") if found and found[1] != "none" else []
+    """The versions that the index does have, from pip's error message for a missing version."""
+    versions = re.search(r"\(from versions: (.*?)\)", stderr, re.DOTALL)
+    return versions[1].split(", ") if versions and versions[1] != "none" else []
 
 
 def last_error(stderr: str) -> str:
-    """What pip said last."""
+    """The last error message of pip."""
     return ([line for line in stderr.splitlines() if line.startswith("ERROR")] or [stderr.strip()])[-1]

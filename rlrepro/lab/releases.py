@@ -1,7 +1,7 @@
-"""Release("tianshou==1.0.0"): the same function under another release of a library.
+"""Release("tianshou==1.0.0"): run the same function under another release of a library.
 
-A release runs in a child process with its overlay first on the import path, over the same torch and everything else.
-The child is kept for further calls, so that what a function leaves in a module is there for the next.
+A release runs in a child process with its overlay first on the import path; torch and everything else are the same. The
+child serves all calls, so changes that a function makes to a module persist.
 """
 
 import inspect
@@ -15,22 +15,19 @@ from pathlib import Path
 from rlrepro.lab.limits import RELEASE_SECONDS
 from rlrepro.lab.overlays import ReleaseUnavailable, install, is_installed, parse_release
 from rlrepro.lab.release_process import ReleaseDied, ReleaseError, ReleaseProcess, ReleaseTimeout, environment
+from rlrepro.metadata import tomllib
 
 __all__ = ["Release", "ReleaseDied", "ReleaseError", "ReleaseTimeout", "ReleaseUnavailable", "Source"]
 
-UPSTREAM = {  # where a release's own lines can be read
-    "tianshou": "https://github.com/thu-ml/tianshou/blob/v{version}/{file}#L{first}-L{last}",
-    "torchrl": "https://github.com/pytorch/rl/blob/v{version}/{file}#L{first}-L{last}",
-    "stable-baselines3": "https://github.com/DLR-RM/stable-baselines3/blob/v{version}/{file}#L{first}-L{last}",
-}
+UPSTREAM = Path(__file__).with_name("upstream.toml")  # addresses of a release's source lines
 
 
 class Release:
-    """One release of a library, to run functions under.
+    """One release of a library, under which functions can be run.
 
-    `requirement` is "name==version", or a name alone together with `path`, a folder of its source; the variable
-    RLREPRO_NAME can hold that path. `environment` adds variables to those of this process. Raises ValueError for any
-    other text, and ReleaseUnavailable for a folder that does not hold the package.
+    `requirement` is "name==version", or just a name together with `path`, a folder with its source, which the variable
+    RLREPRO_NAME can also provide. `environment` adds variables to those of this process. Raises ValueError for any
+    other requirement, and ReleaseUnavailable if the folder does not contain the package.
     """
 
     def __init__(
@@ -51,23 +48,23 @@ class Release:
         return f"Release({self.requirement!r})"
 
     def install(self) -> Path | None:
-        """The folder put first on the import path; None where this Python has that release anyway.
+        """The folder that comes first on the import path, or None if this release is the installed one.
 
-        Raises ReleaseUnavailable where it is not there and can't be installed.
+        Raises ReleaseUnavailable if the release is missing and can't be installed.
         """
         if self.path or is_installed(self.name, self.version):
             return self.path
         return install(self.requirement)
 
     def run(self, fn, /, *args, timeout: float = RELEASE_SECONDS, **kwargs):
-        """`fn(*args, **kwargs)` under this release. `fn` may be defined in a notebook; it and its result travel by
-        cloudpickle, so return plain numbers and arrays rather than the library's own objects.
+        """Run `fn(*args, **kwargs)` under this release. `fn` may be defined in a notebook. It and its result are sent
+        by cloudpickle, so return plain numbers and arrays instead of the library's own objects.
 
-        What `fn` prints appears here. An exception it raises is raised here as itself, with the child's traceback as
-        its cause. Raises ReleaseDied where the process ended, ReleaseError where the result can't be unpickled here.
-        After `timeout` seconds (times RLREPRO_TIMEOUT_FACTOR) the process is killed, with all that it has started:
-        ReleaseTimeout, a ReleaseDied, shows where its threads were. The next call after a death starts a fresh
-        process. Calls from several threads take turns.
+        The output of `fn` is printed here. If it raises an exception, the same exception is raised here, with the
+        child's traceback as its cause. Raises ReleaseDied if the process ended, and ReleaseError if the result can't
+        be unpickled here. After `timeout` seconds (times RLREPRO_TIMEOUT_FACTOR), the process and everything that it
+        has started are killed; ReleaseTimeout, a ReleaseDied, shows the stacks of its threads. The next call then
+        starts a new process. Calls from several threads run one after another.
         """
         with self._lock:
             if self._child is None or not self._child.alive:
@@ -79,13 +76,13 @@ class Release:
     def source(self, target: str) -> "Source":
         """The source of "package.module:Class.method" in this release."""
         text, line, end, file = self.run(_get_source, target)
-        own = not self.path and file.split("/")[0].replace("_", "-") == self.name
-        url = UPSTREAM.get(self.name, "") if own else ""
+        is_own = not self.path and file.split("/")[0].replace("_", "-") == self.name
+        url = tomllib.loads(UPSTREAM.read_text()).get(self.name, "") if is_own else ""
         url = url.format(version=self.version, file=file, first=line, last=end)
         return Source(f"{self.requirement} {target}", text, line, url)
 
     def close(self) -> None:
-        """End the child process, if there is one. `run` starts another."""
+        """End the child process, if there is one. `run` starts a new one."""
         with self._lock:
             if self._child is not None:
                 self._child.close()
@@ -105,22 +102,22 @@ def _source_folder(name: str, path) -> Path:
         raise ValueError(f"expected 'name==version', or path= or ${variable} with a source folder, found {name!r}")
     folder = Path(path).expanduser().resolve()
     if not (folder / name / "__init__.py").exists():
-        raise ReleaseUnavailable(f"{folder} holds no package {name!r} (no {name}/__init__.py); give its source folder")
+        raise ReleaseUnavailable(f"{folder} holds no package {name!r} (no {name}/__init__.py); pass its source folder")
     return folder
 
 
 def _get_source(target: str) -> tuple[str, int, int, str]:
-    """The text, its first and last line, and its file below the folder that it is imported from."""
+    """(text, first line, last line, file relative to the folder that it is imported from)."""
     import importlib
     from operator import attrgetter
 
     module, _, attribute = target.partition(":")
-    found = importlib.import_module(module)
-    found = inspect.unwrap(attrgetter(attribute)(found)) if attribute else found
-    lines, first = inspect.getsourcelines(found)
-    first = max(1, first)  # 0 of a module
+    code = importlib.import_module(module)
+    code = inspect.unwrap(attrgetter(attribute)(code)) if attribute else code
+    lines, first = inspect.getsourcelines(code)
+    first = max(1, first)  # getsourcelines returns 0 for a module
     top = Path(importlib.import_module(module.split(".")[0]).__file__).parents[1]
-    file = os.path.relpath(inspect.getsourcefile(found), top).replace(os.sep, "/")
+    file = os.path.relpath(inspect.getsourcefile(code), top).replace(os.sep, "/")
     return inspect.cleandoc("\n" + "".join(lines)) + "\n", first, first + len(lines) - 1, file
 
 
@@ -131,13 +128,13 @@ class Source:
     label: str
     text: str
     first_line: int
-    url: str = ""  # of these lines where the library is developed
+    url: str = ""  # of these lines in the library's repository
 
     def __str__(self) -> str:
         return self.text
 
     def diff(self, other: "Source") -> "SourceDiff":
-        """What changes from this source to `other`, as a unified diff."""
+        """A unified diff from this source to `other`."""
         lines = unified_diff(self.text.splitlines(), other.text.splitlines(), self.label, other.label, lineterm="")
         return SourceDiff("\n".join(lines))
 

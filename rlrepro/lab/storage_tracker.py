@@ -1,4 +1,4 @@
-"""What live tensors hold: the account of a VirtualCard on a CPU."""
+"""Counts the storages of live tensors: how VirtualCard measures on a CPU."""
 
 import weakref
 from contextlib import contextmanager
@@ -11,15 +11,15 @@ from rlrepro.lab.units import format_value
 
 
 class StorageCount(TorchDispatchMode):
-    """Counts the storages of live tensors on one kind of device, and refuses what passes the limit, if there is one."""
+    """Counts the storages of live tensors on one type of device, and raises an error if they exceed the limit."""
 
     def __init__(self, limit_bytes, device):
         super().__init__()
         self.limit_bytes, self.device_type = limit_bytes, device.type
         self.live_bytes = self.peak_bytes = 0
-        self._counted = {}  # address of a storage -> (its bytes, a reference that tells when it is freed)
-        self._would_add = {}  # what an operator's call looks like -> the bytes it would add
-        self._left_out = {}  # address of a storage -> such a reference
+        self._counted = {}  # address of a storage -> (bytes, weak reference that reports its release)
+        self._would_add = {}  # signature of an operator call -> bytes that it would add
+        self._left_out = {}  # address of a storage -> weak reference
         self._leaving_out = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -32,8 +32,8 @@ class StorageCount(TorchDispatchMode):
         return result
 
     def changed(self, address: int, more: int, made: bool) -> None:
-        """Called when a storage takes so many bytes more or, where negative, less; `made` by the operator at work, or
-        there before it."""
+        """Called when a storage grows by `more` bytes, or shrinks if negative. `made`: by the current operator; otherwise
+        the storage existed before."""
 
     def _count(self, func, values, made=True):
         for storage in _storages(values, self.device_type):
@@ -58,7 +58,7 @@ class StorageCount(TorchDispatchMode):
 
     @contextmanager
     def leaving_out(self):
-        """Storages that are made in this context are not counted, then or later."""
+        """Storages that are created in this context are never counted."""
         self._leaving_out = True
         try:
             yield
@@ -76,44 +76,44 @@ class StorageCount(TorchDispatchMode):
         asked = more if asked is None else asked
         live = self.live_bytes + more - asked
         raise torch.OutOfMemoryError(
-            f"virtual card out of memory: {func} asked for {format_value(asked, 'B')} with "
+            f"virtual card out of memory: {func} requested {format_value(asked, 'B')} with "
             f"{format_value(live, 'B')} live and {format_value(self.limit_bytes, 'B')} allowed"
         )
 
     def _bytes_it_would_add(self, func, args, kwargs) -> int:
-        """The bytes by which `func` makes storages grow or adds new ones, found on the meta device, where nothing is
-        computed. 0 for what works on another kind of device, and where shapes depend on data or have no meta kernel:
-        those are counted after they ran."""
+        """The bytes that `func` would add by new or larger storages, from a run on the meta device, which computes
+        nothing. 0 for operators on another type of device, and for those without a meta kernel or with shapes that
+        depend on data: they are counted after they ran."""
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         elsewhere = {tensor.device.type for tensor in tensors} - {self.device_type}
         target = kwargs.get("device")
         if elsewhere or (target is not None and torch.device(target).type != self.device_type):
             return 0
-        leaves = (_looks(leaf, func) for leaf in tree_leaves((args, kwargs)))
+        leaves = (_signature(leaf, func) for leaf in tree_leaves((args, kwargs)))
         key = func, torch.get_default_dtype(), *kwargs, *leaves
         if key not in self._would_add:
-            self._would_add[key] = self._found_on_meta(func, args, kwargs)
+            self._would_add[key] = self._bytes_on_meta(func, args, kwargs)
         return self._would_add[key]
 
     @staticmethod
-    def _found_on_meta(func, args, kwargs) -> int:
+    def _bytes_on_meta(func, args, kwargs) -> int:
         try:
             with _disable_current_modes():
                 args, kwargs = tree_map_only(torch.Tensor, _as_meta, (args, kwargs))
                 if "device" in kwargs:
                     kwargs["device"] = "meta"
-                given = [(storage, storage.nbytes()) for storage in _storages((args, kwargs), "meta")]
-                found = {storage._cdata: storage for storage in _storages(func(*args, **kwargs), "meta")}
+                inputs = [(storage, storage.nbytes()) for storage in _storages((args, kwargs), "meta")]
+                results = {storage._cdata: storage for storage in _storages(func(*args, **kwargs), "meta")}
         except Exception:
             return 0
-        grown = sum(max(0, storage.nbytes() - before) for storage, before in dict(given).items())
-        old = {storage._cdata for storage, _ in given}
-        return grown + sum(storage.nbytes() for address, storage in found.items() if address not in old)
+        grown = sum(max(0, storage.nbytes() - before) for storage, before in dict(inputs).items())
+        old = {storage._cdata for storage, _ in inputs}
+        return grown + sum(storage.nbytes() for address, storage in results.items() if address not in old)
 
 
-def _looks(leaf, func):
-    """All of an argument that the sizes of results can depend on. An operator that works in place has its sizes from
-    its tensors, whatever real numbers it is given (an optimizer gives others in each step)."""
+def _signature(leaf, func):
+    """The properties of an argument that sizes of results can depend on. Sizes of an in-place operator depend only on
+    its tensors, not on its real numbers (an optimizer passes new ones in every step)."""
     if isinstance(leaf, torch.Tensor):
         return leaf.size(), leaf.layout is torch.strided and leaf.stride(), leaf.dtype
     return float if isinstance(leaf, float) and func._schema.is_mutable else (type(leaf), str(leaf))
@@ -124,13 +124,13 @@ def _as_meta(tensor):
 
 
 def _storages(values, device_type):
-    """Storages owned by torch's allocator; one that can't be resized is borrowed from NumPy or a file."""
+    """The storages owned by torch's allocator; those that can't be resized are borrowed from NumPy or a file."""
     for tensor in tree_leaves(values):
         if isinstance(tensor, torch.Tensor) and tensor.device.type == device_type:
             for part in _dense_parts(tensor):
                 try:
                     storage = part.untyped_storage()
-                except (NotImplementedError, RuntimeError):  # a wrapper, whose parts come as tensors of their own
+                except (NotImplementedError, RuntimeError):  # a wrapper, whose parts appear as separate tensors
                     continue
                 if storage.resizable():
                     yield storage

@@ -1,4 +1,4 @@
-"""timeline(name, versions, fn): one measurement per release."""
+"""timeline(name, versions, fn): the same measurement under several releases."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from rlrepro.lab.releases import Release
 
 @dataclass(frozen=True)
 class TimelinePoint:
-    """What `fn` returned under one release, or why it could not run there."""
+    """The result of `fn` under one release, or the error."""
 
     version: str
     value: object = None
@@ -27,11 +27,11 @@ def timeline(
     at_once: int = 1,
     **kwargs,
 ) -> list[TimelinePoint]:
-    """`fn(*args, **kwargs)` under `name==version` for each version, in the order given.
+    """Run `fn(*args, **kwargs)` under `name==version` for each version, in the given order.
 
-    A release that can't be installed or imported, or in which `fn` fails, says why in its point; the others still
-    run. Those `running` are used and stay open, the others start and end here. `at_once` releases run side by side,
-    sharing the cores: only for what company can't change, such as bytes.
+    If a release can't be installed or imported, or `fn` fails under it, its point has the error; the others still run.
+    Releases in `running` are used and stay open; all others are started and closed here. `at_once` releases run in
+    parallel and share the cores: use it only for results that this can't change, such as bytes.
     """
     threads = max(1, this_machine().cores // at_once)
     open_already = {release.version: release for release in running}

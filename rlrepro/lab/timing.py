@@ -1,4 +1,4 @@
-"""compare(a, b): which of two calls is slower, and how surely."""
+"""compare(a, b): the ratio of two calls' times, and its spread."""
 
 import time
 from collections.abc import Callable
@@ -8,12 +8,12 @@ import numpy as np
 
 from rlrepro.lab.units import format_value
 
-SPREAD = (0.1, 0.9)  # quantiles of the paired ratios between `low` and `high`
+SPREAD = (0.1, 0.9)  # quantiles of the paired ratios that `low` and `high` return
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Interleaved timings of `a` and `b`, in seconds per call; pair i ran back to back."""
+    """Interleaved timings of `a` and `b`, in seconds per call. The calls of a pair ran back to back."""
 
     a_seconds: tuple[float, ...]
     b_seconds: tuple[float, ...]
@@ -49,10 +49,10 @@ def compare(
     min_seconds: float = 0.02,
     device: str = "auto",
 ) -> Comparison:
-    """Time `a` against `b` in `repeats` pairs, their order alternating, so that drift of the machine hits both.
+    """Time `a` and `b` in `repeats` pairs of alternating order, so that drift of the machine affects both.
 
-    A sample is as many calls as take about `min_seconds`; on CUDA the device is synchronised on both sides of it.
-    Raises ValueError where `repeats` is below 1.
+    A sample has as many calls as take about `min_seconds`; on CUDA the device is synchronized before and after it.
+    Raises ValueError if `repeats` is below 1.
     """
     if repeats < 1:
         raise ValueError(f"repeats must be at least 1, found {repeats!r}")
@@ -68,7 +68,7 @@ def compare(
 
 
 def synchronizer(device: str) -> Callable[[], None]:
-    """What waits until all that was asked of the device is done; nothing on a CPU."""
+    """A function that waits until the device has finished all its work; it does nothing on a CPU."""
     import torch
 
     from rlrepro.lab.machine import resolve_device

@@ -1,10 +1,10 @@
-"""The units a record may have, and how each is written for people. No other module formats a measurement."""
+"""The units of records, and how values are formatted for people. No other module formats measurements."""
 
 from collections.abc import Callable
 
 BYTE_STEPS = ("B", "KiB", "MiB", "GiB", "TiB")
 SECOND_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-ROUNDS_UP = 0.9995  # of a step, from which three digits show the step itself
+ROUNDS_UP = 0.9995  # values from here on would be rounded to the next unit
 
 
 def _bytes(value: float) -> str:
@@ -36,7 +36,7 @@ UNITS: dict[str, Callable] = {
 
 
 def format_value(value, unit: str) -> str:
-    """A measured value as people read it: `format_value(15_309_864, "B")` is "14.6 MiB".
+    """Format a measured value for people: `format_value(15_309_864, "B")` is "14.6 MiB".
 
     Raises ValueError for a unit that is not in `UNITS`.
     """

@@ -1,4 +1,4 @@
-"""VirtualCard(gib=8): run code as if on a card of that size, with or without a GPU."""
+"""VirtualCard(gib=8): run code as if on a GPU of that size, with or without one."""
 
 import gc
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.storage_tracker import StorageCount
 from rlrepro.lab.units import format_value
 
-NO_ENGINE = "unable to find an engine"  # cuDNN's words where none of its ways to compute got a workspace
+NO_ENGINE = "unable to find an engine"  # in cuDNN's error if it can't allocate any workspace
 
 
 @contextmanager
 def as_out_of_memory() -> Iterator[None]:
-    """Raise torch.OutOfMemoryError where a convolution on a full card raises a RuntimeError of another kind."""
+    """Raise torch.OutOfMemoryError instead of the RuntimeError that a convolution on a full GPU raises."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -27,19 +27,19 @@ def as_out_of_memory() -> Iterator[None]:
 
 
 class VirtualCard:
-    """A card of `gib` GiB, as a context manager: inside it, too much live memory raises torch.OutOfMemoryError. With
-    None nothing is refused, and the card only keeps its account.
+    """A context manager that limits memory to `gib` GiB: exceeding it raises torch.OutOfMemoryError. With None, memory
+    is only measured.
 
-    On CUDA the process is limited to that share of the real card (`set_per_process_memory_fraction`), and the
-    earlier limit is restored on exit. On CPU the storages of live tensors are counted: those that operators create
-    and those from before that operators read, each once however many views it has. An operator that would pass the
-    limit is refused before it allocates, as a card would. Not counted on CPU: temporaries inside operators (under
-    `torch.inference_mode`, composite operators are one), memory borrowed from NumPy (the host's, on a real card) and
-    work of other threads. Cards can be nested, and the smallest limit holds; on CUDA the inner one restarts the peak.
+    On CUDA, the process is limited to that share of the real GPU (`set_per_process_memory_fraction`), and the previous
+    limit is restored on exit. On CPU, the storages of live tensors are counted: those that operators create, and
+    earlier ones that operators read, each once however many views it has. As on a GPU, an operator that would exceed
+    the limit fails before it allocates. Not counted on CPU: temporaries inside operators (under
+    `torch.inference_mode`, a composite operator counts as one), memory borrowed from NumPy (which is host memory on a
+    real GPU) and the work of other threads. Cards can be nested, and the smallest limit holds; on CUDA, entering an
+    inner card resets the peak.
 
-    `live_bytes` and `peak_bytes` are the card's account, also after exit (then as of the exit).
-    Raises ValueError for a size that is not positive or, on CUDA, larger than the real card, and RuntimeError where a
-    card is entered that is entered already.
+    `live_bytes` and `peak_bytes` remain available after exit, with their values at the exit. Raises ValueError for a
+    size that is not positive or, on CUDA, larger than the real GPU, and RuntimeError if the same card is entered twice.
     """
 
     def __init__(self, gib: float | None = 8.0, *, device: str = "auto"):
@@ -51,7 +51,7 @@ class VirtualCard:
 
     def __enter__(self):
         if not isinstance(self._account, _Closed):
-            raise RuntimeError("this card is entered already; make another VirtualCard to nest them")
+            raise RuntimeError("this card has been entered already; create another VirtualCard to nest them")
         account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
         account.__enter__()
         self._account = account
@@ -71,7 +71,7 @@ class VirtualCard:
         return self._account.peak_bytes
 
     def restart_peak(self) -> None:
-        """Let `peak_bytes` start again from what is live now."""
+        """Reset `peak_bytes` to the bytes that are live now."""
         self._account.restart_peak()
 
 
@@ -81,7 +81,7 @@ class _Closed:
 
 
 class _CudaAccount:
-    """The caching allocator's account under a limit on this process."""
+    """The caching allocator's statistics, with a limit on this process."""
 
     def __init__(self, limit_bytes, device):
         total = torch.cuda.get_device_properties(device).total_memory
@@ -97,8 +97,8 @@ class _CudaAccount:
     @contextmanager
     def _limited(self):
         before = torch.cuda.get_per_process_memory_fraction(self.device)
-        gc.collect()  # what earlier calls left counts against the limit: garbage,
-        torch._C._cuda_clearCublasWorkspaces()  # workspaces, which come back when they are needed,
+        gc.collect()  # leftovers of earlier calls count against the limit: garbage,
+        torch._C._cuda_clearCublasWorkspaces()  # workspaces, which are allocated again on demand,
         torch.cuda.empty_cache()  # and cached blocks
         torch.cuda.reset_peak_memory_stats(self.device)
         torch.cuda.set_per_process_memory_fraction(min(before, self.fraction), self.device)

@@ -1,8 +1,8 @@
-"""The other end of a Release: runs functions that come over a socket until that is closed.
+"""The worker's side of a Release: run functions that arrive over a socket, until it is closed.
 
-A function that runs into its limit ends this process by SIGALRM, which first writes the stack of every thread. The
-system keeps that clock, so that it works for a function that never lets go of the interpreter, when the parent is gone,
-and without a thread: with faulthandler.dump_traceback_later, a process that a function forks could not exit.
+If a function exceeds its limit, SIGALRM writes the stack of every thread and ends this process. The timer is the
+system's, so it also works if a function never releases the interpreter or the parent is gone. It does not need a thread
+either: with faulthandler.dump_traceback_later, processes that a function forks could not exit.
 """
 
 import faulthandler
@@ -19,8 +19,8 @@ import cloudpickle
 
 
 def answer(message: bytes) -> bytes:
-    """Run one pickled (fn, args, kwargs). The answer is (what was raised, as text; the value or exception, pickled by
-    itself, since it may not unpickle at the other end; the traceback)."""
+    """Run one pickled (fn, args, kwargs). The answer is a pickled (error message or "", value or exception, traceback);
+    the value is pickled separately, because it may not unpickle at the other end."""
     try:
         fn, args, kwargs = cloudpickle.loads(message)
         return pickle.dumps(("", cloudpickle.dumps(fn(*args, **kwargs)), ""))
@@ -28,28 +28,28 @@ def answer(message: bytes) -> bytes:
         raised, report = f"{type(error).__name__}: {error}", traceback.format_exc()
         try:
             pickled = cloudpickle.dumps(error)
-            cloudpickle.loads(pickled)  # some exceptions pickle and do not come back
+            cloudpickle.loads(pickled)  # some exceptions pickle but do not unpickle
         except Exception:
             pickled = b""
         return pickle.dumps((raised, pickled, report))
 
 
 def check_origin(package: str, overlay: str) -> None:
-    """Raises ReleaseUnavailable where the package would be imported from outside the overlay."""
+    """Raise ReleaseUnavailable if the package would be imported from outside the overlay."""
     from rlrepro.lab.overlays import ReleaseUnavailable
 
-    found = importlib.util.find_spec(package.replace("-", "_"))
-    origin = Path(found.origin).resolve() if found and found.origin else None
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    origin = Path(spec.origin).resolve() if spec and spec.origin else None
     if origin is None or not origin.is_relative_to(Path(overlay).resolve()):
         raise ReleaseUnavailable(
-            f"{package} would come from {origin}, not from {overlay}: that folder is damaged. Remove it and run again"
+            f"{package} would be imported from {origin}, not from {overlay}: that folder is damaged. Remove it and run again"
         )
 
 
 def main() -> None:
     descriptor, *package_and_overlay = sys.argv[1:]
-    os.set_inheritable(int(descriptor), False)  # a process started here must not keep the line open
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    os.set_inheritable(int(descriptor), False)  # a process started here must not keep the socket open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     faulthandler.register(signal.SIGALRM, chain=True)
     connection = Connection(int(descriptor))
     while True:

@@ -66,7 +66,7 @@ def _collect(report: Report, kept: Path) -> None:
             report.unwatched.append(f"notes of process {path.stem} can't be read: {error}")
     report.unwatched += [f"not watched: {path.read_text()}" for path in sorted(kept.glob("*.failed"))]
     if not report.unwatched and not any(kept.glob("*.begun")):
-        report.unwatched = ["not watched: no Python process here read PYTHONPATH (python -I, -E and -S do not)"]
+        report.unwatched = ["not watched: no Python process read PYTHONPATH (python -I, -E and -S ignore it)"]
 
 
 def _wait(process: subprocess.Popen, seconds: float | None, kept: Path) -> tuple[int, bool]:

@@ -60,18 +60,18 @@ class Report:
 
 def _threads(crowd: Crowd, findings: list[Finding]) -> str:
     if not crowd.readable:
-        return "threads      not seen: this system has no /proc, which Linux has"
+        return "threads      not measured: this system has no /proc, which only Linux has"
     if not crowd.ran_seconds:
-        return "threads      not seen: the run was too short"
+        return "threads      not measured: the run was too short"
     said = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
     if crowd.waited_seconds is not None:
-        said += f", {crowd.waited_seconds:.1f} s waiting for one"
+        said += f", {crowd.waited_seconds:.1f} s waiting for a core"
     if crowd.crowded_looks:
         share = crowd.crowded_looks / crowd.looks
         said += f"; more threads than cores in {share:.0%} of samples, {crowd.runnable:.1f} on average"
         if not any(each.code == "RUN001" for each in findings):
             single = crowd.runnable < SEVERAL * crowd.busy_processes
-            said += ", about one per process: they take turns, which" if single else ", for a time so short that it"
+            said += ", about one per process, which" if single else ", but so briefly that it"
             said += " is not a problem"
     return said
 
@@ -84,7 +84,7 @@ def _time(notes: Notes) -> list[str]:
     *parts, (rest, _) = zip(progress.done.seconds, KINDS, strict=True)
     said = ", ".join(f"{kind} {seconds / spent:.0%}" for seconds, kind in sorted(parts, reverse=True) if seconds)
     at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
-    said += f", the rest {rest / spent:.0%}; the watch itself took about {own / spent:.1%}"
+    said += f", the rest {rest / spent:.0%}; watching itself took about {own / spent:.1%}"
     lines = [f"time         {format_value(spent, 's')}{at_once}: {said}"]
     counts = sorted(progress.done.counts.items(), key=lambda each: each[0] != LEARNS)
     if counts and progress.seconds:
@@ -102,7 +102,7 @@ def _stages(notes: Notes) -> list[str]:
             said += f", at most {format_value(stage.peak_bytes, 'B')} of {'the GPU' if stage.on_gpu else 'memory'}"
             said += f", {format_value(max(0, stage.peak_bytes - stage.before_bytes), 'B')} more than before"
         lines.append(said)
-    return lines + [f"cut short    {name} was still running when the run was ended" for name in notes.cut_short]
+    return lines + [f"cut short    {name} was still running when the run ended" for name in notes.cut_short]
 
 
 def _passes(notes: Notes) -> list[str]:
@@ -110,7 +110,7 @@ def _passes(notes: Notes) -> list[str]:
     lines = [f"sizes        {sizes}"] if sizes else []
     for kind, each in sorted(notes.passes.items(), reverse=True):
         lines.append(
-            f"largest pass {each.rows:,} rows {kind}, in {each.place}" + (f", {each.stage}" if each.stage else "")
+            f"largest pass {each.rows:,} samples {kind}, in {each.place}" + (f", {each.stage}" if each.stage else "")
         )
     return lines
 
@@ -122,7 +122,7 @@ def _buffers(notes: Notes) -> list[str]:
             times = [(rows, min(each)) for rows, each in sorted(seconds.items())]
             ends = times if len(times) == 1 else [times[0], times[-1]]
             said = ", ".join(f"{format_value(each, 's')} from {rows:,} stored" for rows, each in ends)
-            lines.append(f"sample       {name}, {batch:,} rows: at least {said}")
+            lines.append(f"sample       {name}, batches of {batch:,}: at least {said}")
         if buffer.bytes:
             largest = sorted(buffer.bytes.items(), key=lambda each: -each[1])
             said = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])

@@ -26,11 +26,11 @@ def watch_command(
     Raises ValueError for what can't be asked, UnknownCode among it, and OSError where the command can't be started.
     """
     if not command:
-        raise ValueError("give the command after --: rlrepro doctor --run -- python train.py")
+        raise ValueError("pass the command after --: rlrepro doctor --run -- python train.py")
     own = configuration(Path())
     rules = chosen(select or own.get("select", ()), [*ignore, *own.get("ignore", ())], live=True)
     if not rules:
-        raise ValueError("no rule of a run is left: select one whose code begins with RUN")
+        raise ValueError("no rule for runs is selected: select one whose code starts with RUN")
     stdout = None if form == "text" else sys.stderr
     report, status = run(command, seconds=seconds, stdout=stdout)
     report.findings = [each for each in report.findings if each.code in {rule.code for rule in rules}]

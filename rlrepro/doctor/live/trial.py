@@ -12,7 +12,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 ALIKE = 1.15  # one run of each: a smaller ratio says nothing
 LEAST_SECONDS = 30.0  # that a run again may take, with its imports
-CAUTION = "             one run of each, one after another: a small difference may be chance"
+CAUTION = "             each variant ran once, one after another: small differences may be chance"
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ def try_variants(
 def why_not(report: Report) -> str:
     """Why there was nothing to try."""
     if Progress.of(report.notes).unit() is None:
-        return "nothing to try: no gradient step, environment step or sample was noted"
-    return "nothing to try: each process has one thread already"
+        return "nothing to try: no gradient step, environment step or sample was observed"
+    return "nothing to try: each process already has one thread"
 
 
 def _try(command, report, variables, folder, seconds, stdout) -> Trial:
     again, status = run(command, folder=folder, seconds=seconds, stdout=stdout, environment=variables)
     if status:
-        return Trial(variables, remark=f"it failed with status {status}")
+        return Trial(variables, remark=f"failed with status {status}")
     try:
         unit, before, after = compare(report.notes, again.notes)
     except NothingToCompare as why:
@@ -84,7 +84,7 @@ def _no_effect(variables: dict[str, str], threads: int | None) -> str | None:
     asked = variables.get(THREADS[0])
     if asked is None or threads is None or threads == int(asked):
         return None
-    return f"the variable had no effect: a process had {threads} threads, by torch.set_num_threads or its own variables"
+    return f"the variable had no effect: a process had {threads} threads, from set_num_threads or its environment"
 
 
 def _threads(report: Report) -> int | None:
