@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=smoke|full DEVICE=auto|cpu|cuda ONLY=02]
+reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=tiny|smoke|full DEVICE=auto|cpu|cuda ONLY=02]
 	$(BIN)/rlrepro reproduce $(ONLY) --profile $(PROFILE) --device $(DEVICE)
 
 full: $(READY)  ## run the notebooks at the articles' own scale

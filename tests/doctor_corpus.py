@@ -145,7 +145,7 @@ TROUBLED = {
         """,
     ),
     # processes
-    "a pool of trainings": (
+    "a pool of training runs": (
         {"PT001"},
         {},
         """
@@ -556,7 +556,7 @@ INNOCENT = {
     "another PPOPolicy": (OLD_T, "from mylib.policy import PPOPolicy\npolicy = PPOPolicy(a, c, o)"),
     "a PPOPolicy of one's own": (OLD_T, "class PPOPolicy: ...\npolicy = PPOPolicy()"),
     "dqn of 1.0.0": (OLD_T, "from tianshou.policy import DQNPolicy\npolicy = DQNPolicy(model, optim)"),
-    "the cured class": (OLD_T, "from rlrepro.fixes import ChunkedPPOPolicy\npolicy = ChunkedPPOPolicy(a, c, o)"),
+    "the fixed class": (OLD_T, "from rlrepro.fixes import ChunkedPPOPolicy\npolicy = ChunkedPPOPolicy(a, c, o)"),
     "ppo in a text": (OLD_T, 'help = "from tianshou.policy import PPOPolicy; PPOPolicy(a)"  # PPOPolicy(a)'),
     "a smaller batch_size": (
         NEW_T,
@@ -697,7 +697,7 @@ INNOCENT = {
         {},
         "import subprocess, sys\nfor seed in range(3):\n    subprocess.run([sys.executable, 'train.py', str(seed)])",
     ),
-    "commands that are no trainings": (
+    "commands that are not training runs": (
         {},
         "import subprocess\nfor name in names:\n    subprocess.run(['convert', name])",
     ),

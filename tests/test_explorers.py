@@ -1,4 +1,4 @@
-"""Sliders: with a kernel they plan anew, without one they move between pictures."""
+"""Sliders: with a kernel they plan again, without one they move between pictures."""
 
 from base64 import b64encode
 from html import escape

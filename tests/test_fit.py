@@ -286,7 +286,7 @@ def sb3_model(name, rollout, batch_size):
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")  # codespell:ignore
 @pytest.mark.parametrize("sizes", [(64, 32), (100, 30)])
 def test_sb3_is_planned_by_its_own_code(name, sizes):
     with VirtualCard(64, device="cpu") as card:

@@ -42,7 +42,7 @@ def codes(fn, *args, **kwargs):
     return sorted(finding.code for finding in seen.findings)
 
 
-# The notebooks' own workloads, buggy and cured.
+# The notebooks' own workloads, buggy and fixed.
 
 
 def cured_preprocessing(rows, size):
@@ -91,10 +91,10 @@ def test_samples_that_take_longer_the_more_is_stored(release):
 
 @pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, torch has one thread")
 def test_more_threads_than_cores():
-    trainings = [{"robot": None, "net": 512, "steps": 512, "epochs": 6, "seed": seed} for seed in range(4)]
+    runs = [{"robot": None, "net": 512, "steps": 512, "epochs": 6, "seed": seed} for seed in range(4)]
     with Release("stable-baselines3==2.9.2") as parent:
-        assert parent.run(codes, launch.pool, trainings) == ["RUN001"]
-        assert parent.run(codes, launch.many, trainings) == []
+        assert parent.run(codes, launch.pool, runs) == ["RUN001"]
+        assert parent.run(codes, launch.many, runs) == []
 
 
 def test_one_hot_actions():
@@ -117,7 +117,7 @@ def test_pearl():
         assert release.run(codes, pearl.update_peak, 1000, 8, 16, "cpu", factored=True) == ["RUN007"]
 
 
-# Innocent trainings.
+# Training runs without problems.
 
 
 def sb3(name):

@@ -32,8 +32,8 @@ class StorageCount(TorchDispatchMode):
         return result
 
     def changed(self, address: int, more: int, made: bool) -> None:
-        """Called when a storage grows by `more` bytes, or shrinks if negative. `made`: by the current operator; otherwise
-        the storage existed before."""
+        """Called when a storage grows by `more` bytes, or shrinks if negative. `made` says whether the current operator
+        created it."""
 
     def _count(self, func, values, made=True):
         for storage in _storages(values, self.device_type):

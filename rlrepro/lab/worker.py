@@ -42,7 +42,7 @@ def check_origin(package: str, overlay: str) -> None:
     origin = Path(spec.origin).resolve() if spec and spec.origin else None
     if origin is None or not origin.is_relative_to(Path(overlay).resolve()):
         raise ReleaseUnavailable(
-            f"{package} would be imported from {origin}, not from {overlay}: that folder is damaged. Remove it and run again"
+            f"{package} would come from {origin}, not from {overlay}: that folder is damaged. Remove it and run again"
         )
 
 
