@@ -31,7 +31,7 @@ def main():
 
 @main.command()
 @click.argument("only", nargs=-1)
-@click.option("--profile", type=click.Choice(PROFILES), default="smoke", help="How large the sizes are.")
+@click.option("--profile", type=click.Choice(PROFILES), default="smoke", help="Scale of the measurements.")
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--out", type=PATH, default=LATEST, show_default=True, help="Folder for the results.")
 @click.option(
@@ -39,7 +39,7 @@ def main():
 )
 @click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
 def reproduce(only, profile, device, out, parameters, notebooks):
-    """Run the notebooks ONLY (numbers or names; by default, all of them) and print the verdicts."""
+    """Run the notebooks and print the verdicts. ONLY selects notebooks by number or name."""
     from rlrepro.course import runner
     from rlrepro.lab import NoGPUError, resolve_device
 
@@ -71,7 +71,7 @@ def reproduce(only, profile, device, out, parameters, notebooks):
 @click.argument("folder", type=PATH, default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
 def verdicts(folder, as_json):
-    """Judge the claims by the records in FOLDER (runs/latest by default) and print the verdicts."""
+    """Print the verdicts of a run. FOLDER holds its records, by default runs/latest."""
     _print_verdicts(folder, as_json)
 
 
@@ -79,8 +79,8 @@ def verdicts(folder, as_json):
 @click.option("--run", type=PATH, default=LATEST, show_default=True, help="Folder with the executed notebooks.")
 @click.option("--out", type=PATH, default=Path("book"), show_default=True, help="Folder of the site.")
 def book(run, out):
-    """Build the site of a run in OUT/_build/html. Notebooks that are missing from the run, or have changed since, are
-    run first, with the profile and device of that run."""
+    """Build the site of a run. It is written to OUT/_build/html. Notebooks that are missing from the run, or have
+    changed since, are run first, with the profile and device of that run."""
     from rlrepro.course import runner
     from rlrepro.course.site.assemble import NothingToShow
     from rlrepro.course.site.build import BookFailed, build
@@ -101,7 +101,8 @@ def book(run, out):
 @click.argument("releases", nargs=-1)
 @click.option("--python", type=click.Choice(PYTHONS), help="For this Python on x86-64 Linux, not yours.")
 def fetch(releases, python):
-    """Download RELEASES (name==version; by default, all that the notebooks use) for use without a network."""
+    """Download old releases of the libraries. RELEASES are given as name==version; by default, all that the notebooks
+    use. They are then available without a network."""
     from rlrepro.lab import ReleaseUnavailable
     from rlrepro.lab.overlays import install, known_releases, parse_release
 
@@ -124,8 +125,8 @@ def fetch(releases, python):
     help="Output of `python3 -m pip list --format=freeze` on the target. By default, only torch is installed there.",
 )
 def carry(folder, python, installed):
-    """Fill FOLDER with everything that a machine without a network needs, apart from torch and a checkout, to run the
-    notebooks."""
+    """Bundle what a machine without a network needs. FOLDER then holds everything that the notebooks require, apart
+    from torch and a checkout."""
     from rlrepro.course import offline_bundle
     from rlrepro.lab import ReleaseUnavailable, format_value
 
@@ -146,8 +147,8 @@ def carry(folder, python, installed):
 @click.option("--records", type=PATH, help="File for the records; by default in results/MACHINE.")
 @click.option("--write", is_flag=True, help="Update the fixes' lists of tested releases.")
 def matrix(only, wheel, records, write):
-    """Test the fixes with releases of their libraries, each in a separate environment: all planned releases, or ONLY
-    those that start with one of these ("tianshou", "torchrl==0.6"). Needs uv, and downloads gigabytes."""
+    """Test the fixes with releases of their libraries. Each release gets a separate environment. ONLY selects releases
+    by their beginning ("tianshou", "torchrl==0.6"). Needs uv, and downloads gigabytes."""
     from rlrepro.evidence.compatibility.command import UvMissing, update_fixes
 
     if not wheel and not write:
@@ -199,8 +200,8 @@ def fit(builder, gib, as_json, **arguments):
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: stop after this time.")
 @click.option("--try", "try_it", is_flag=True, help="Like --run, then again with each fix in its environment.")
 def doctor(paths, explain, run_it, seconds, try_it, **options):
-    """Find memory and speed problems in the .py and .ipynb files at PATHS (by default, the working directory). The
-    files are only read, never run.
+    """Find memory and speed problems in a project. The .py and .ipynb files at PATHS (by default, the working
+    directory) are read, but never run.
 
     Exits with 1 if there are findings, and with 2 if no file could be read. The comment `# rlrepro: ignore[CODE]`
     silences a rule on one line; [tool.rlrepro] in pyproject.toml (the lists select, ignore and exclude) configures a
