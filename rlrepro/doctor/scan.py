@@ -41,9 +41,10 @@ def examine(
 ) -> Scan:
     """The findings in the .py and .ipynb files below the paths, sorted by place. The files are never run.
 
-    select, ignore  codes or prefixes of codes ("TS"); by default, all rules apply
-    exclude         patterns of paths to skip
-    versions        releases by library; by default, inferred from each project's pins and imports
+    Args:
+        select, ignore: codes or prefixes of codes ("TS"); by default, all rules apply
+        exclude: patterns of paths to skip
+        versions: releases by library; by default, inferred from each project's pins and imports
 
     Raises FileNotFoundError for a path that does not exist, and UnknownCode for an unknown code.
     """

@@ -45,18 +45,18 @@ class ReleaseProcess:
     def __init__(self, label: str, package: str, overlay: Path | None, environment: dict[str, str]):
         self.label = label
         origin = [package, str(overlay)] if overlay else []  # the child refuses to import the package from elsewhere
-        ours, theirs = socket.socketpair()
-        with theirs:
+        parent_end, child_end = socket.socketpair()
+        with child_end:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "rlrepro.lab.worker", str(theirs.fileno()), *origin],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-m", "rlrepro.lab.worker", str(child_end.fileno()), *origin],
+                pass_fds=[child_end.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
-        self.connection = Connection(ours.detach())
+        self.connection = Connection(parent_end.detach())
         self.tail = deque(maxlen=STACK_LINES)
         self._finalizer = weakref.finalize(self, _end, self.process, self.connection)
 
