@@ -14,7 +14,7 @@ NEED_ANY = {"get", "join", "result", "wait"}  # methods: an argument, as "".join
 # These can't have a limit.
 NEVER = {"accept", "input", "pause", "recv", "recv_bytes", "recvfrom", "wait3", "wait4", "waitpid"}
 ALLOWED = {
-    ("lab/child.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
+    ("lab/worker.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
     ("lab/release_process.py", "recv_bytes"): "the answer is there; a timer kills a process that sends half of one",
     ("01_two_batch_sizes.ipynb", "result"): "calls of releases, which have limits",
     ("fixes/train_many/isolated_worker.py", "result"): "a user's training run; loky says when its process has died",
