@@ -12,7 +12,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test lint lab book serve picture lock dist matrix clean
+.PHONY: help reproduce full test test-all lint lab book serve picture lock dist matrix clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -26,7 +26,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=smoke|full DEVICE=auto|cpu|cuda ONLY=02]
+reproduce: $(READY)  ## run the notebooks and print the verdicts   [PROFILE=tiny|smoke|full DEVICE=auto|cpu|cuda ONLY=02]
 	$(BIN)/rlrepro reproduce $(ONLY) --profile $(PROFILE) --device $(DEVICE)
 
 full: $(READY)  ## the same at the articles' own scale
@@ -39,8 +39,13 @@ serve: $(READY)  ## show the site on this machine, at the address that is printe
 	@test -f book/_build/html/index.html || { echo "There is no site yet: make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
-test: lint  ## every test; each notebook is run
-	$(BIN)/python -m pytest
+test: lint  ## the fast tests, in minutes; each notebook is run in the profile `tiny`
+	$(BIN)/python -m pytest -n 2 -m "not slow and not timing"
+	$(BIN)/python -m pytest -m "timing and not slow"
+
+test-all: lint  ## every test; each notebook is run in the profile `smoke`
+	$(BIN)/python -m pytest -n 2 -m "not timing" --profile smoke
+	$(BIN)/python -m pytest -m timing --profile smoke
 
 lint: $(READY)  ## what can be said without running anything
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ from rlrepro.doctor.live.sampler import ThreadSampler
 from rlrepro.doctor.live.threads import children
 from rlrepro.fixes import thread_budget
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.timing]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 
