@@ -12,7 +12,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test lint lab book serve picture lock dist matrix clean
+.PHONY: help reproduce full test test-all lint lab book serve picture lock dist matrix clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,8 +38,13 @@ serve: $(READY)  ## serve the site on this machine
 	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
-test: lint  ## every test; each notebook is run
-	$(BIN)/python -m pytest
+test: lint  ## the fast tests, in minutes; each notebook is run in the profile `tiny`
+	$(BIN)/python -m pytest -n 2 -m "not slow and not timing"
+	$(BIN)/python -m pytest -m "timing and not slow"
+
+test-all: lint  ## every test; each notebook is run in the profile `smoke`
+	$(BIN)/python -m pytest -n 2 -m "not timing" --profile smoke
+	$(BIN)/python -m pytest -m timing --profile smoke
 
 lint: $(READY)  ## check style, notebooks and terms, without running any code
 	$(BIN)/ruff check .

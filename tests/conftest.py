@@ -2,6 +2,7 @@
 
 import signal
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,18 @@ def _sees_gpu() -> bool:
 RUN_SECONDS = 4500.0  # for a test that may be the first to need a run of all notebooks
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--profile", default="tiny", choices=("tiny", "smoke"), help="How much the notebooks measure.")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(config, items):
     for item in items:
         if "run" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
+            item.add_marker(pytest.mark.xdist_group("run"))  # in one process, so that notebooks run once
+            if config.getoption("profile") != "tiny":
+                item.add_marker(pytest.mark.timing)
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -78,8 +87,8 @@ def uninstalled(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    """The folder of a smoke run of all notebooks on the CPU; RLREPRO_RUN names one that is there already."""
+def run(tmp_path_factory, pytestconfig):
+    """The folder of a run of all notebooks on the CPU; RLREPRO_RUN names one that exists already."""
     import os
     import subprocess
     import sys
@@ -87,18 +96,22 @@ def run(tmp_path_factory):
     if there := os.environ.get("RLREPRO_RUN"):
         return Path(there)
     out = tmp_path_factory.mktemp("run")
-    command = [sys.executable, "-m", "rlrepro", "reproduce", "--device", "cpu", "--out", str(out)]
+    profile = pytestconfig.getoption("profile")
+    command = [sys.executable, "-m", "rlrepro", "reproduce", "--profile", profile, "--device", "cpu", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return out
 
 
-@contextmanager
-def open_releases(*versions):
-    """tianshou's releases by version, whose processes end with the context."""
+@cache
+def release(name: str):
+    """A release, whose process serves all tests."""
     from rlrepro.lab import Release
 
-    found = {version: Release(f"tianshou=={version}") for version in versions}
-    yield found
-    for release in found.values():
-        release.close()
+    return Release(name)
+
+
+@contextmanager
+def open_releases(*versions):
+    """tianshou's releases by version; their processes serve all tests."""
+    yield {version: release(f"tianshou=={version}") for version in versions}

@@ -117,6 +117,7 @@ print("by itself", {steps} / (time.perf_counter() - began))
 
 
 @several_cores
+@pytest.mark.timing
 def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=25))

@@ -74,6 +74,7 @@ def expect(split, **naps):
         assert seconds / spent == pytest.approx(naps.get(kind, 0) / sum(naps.values()), abs=0.08), (kind, split)
 
 
+@pytest.mark.timing
 def test_a_loop_by_hand():
     with watch(show=False) as seen:
         loop()
@@ -82,12 +83,14 @@ def test_a_loop_by_hand():
     assert "learning 5" in str(seen) and "the watch itself took about" in str(seen)
 
 
+@pytest.mark.timing
 def test_acting_with_gradients_is_inference_too():
     with watch(show=False) as seen:
         loop(no_grad=False)
     expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
 
 
+@pytest.mark.timing
 def test_samples():
     from torchrl.data import LazyTensorStorage, ReplayBuffer
 
@@ -177,6 +180,7 @@ def test_an_environment_of_the_script_itself(tmp_path):
     assert done.stdout == "{'environment steps': 7}\n", done.stderr
 
 
+@pytest.mark.timing
 def test_its_own_cost_is_left_out_and_told():
     layers, rows = nn.Sequential(*[nn.Identity() for _ in range(2000)]), torch.ones(1)
 

@@ -4,6 +4,8 @@ import pytest
 
 from rlrepro.lab import compare
 
+pytestmark = pytest.mark.timing
+
 
 def test_measures_the_ratio():
     found = compare(lambda: time.sleep(0.006), lambda: time.sleep(0.002), repeats=5)

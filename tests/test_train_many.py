@@ -203,10 +203,9 @@ def test_progress_tells_of_a_failure_at_once(capfd):
 
 def test_the_first_failure_can_end_the_run(tmp_path):
     configs = [{"how": "fine"}, {"how": "raise"}, *({"how": "be slow", "x": x} for x in range(50))]
-    start = time.monotonic()
     with pytest.raises(TrainingFailed, match=r"'how': 'raise'(?s:.)*the robot fell over") as raised:
         train_many(misbehave, configs, n_jobs=1, on_error="raise", resume=tmp_path, **QUIET)
-    assert time.monotonic() - start < 20
+    assert len(list(tmp_path.glob("*.pickle"))) < 10  # of 51 that would have succeeded
     assert str(tmp_path) in raised.value.__notes__[0]
 
 
