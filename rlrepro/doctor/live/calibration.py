@@ -5,6 +5,7 @@ from time import perf_counter
 from rlrepro.doctor.live.clocks import Clocks, Costs
 from rlrepro.doctor.live.forwards import probe_linear
 from rlrepro.doctor.live.notes import Notes
+from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.stages import Running
 from rlrepro.doctor.live.timing import probe_module
 
@@ -18,7 +19,7 @@ def calibrate() -> None:
     notes = Notes()
     clocks = Clocks(notes, [], [0])
     bare = _seconds(_nothing, None)
-    module = probe_module(clocks)(_nothing)
+    module = probe_module(clocks, Patches())(_nothing)
     Costs.call = max(0.0, _seconds(module, None) - bare)
     clocks.clock.inside = True
     Costs.nested = max(0.0, _seconds(module, None) - bare)

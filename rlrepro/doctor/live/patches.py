@@ -35,6 +35,20 @@ class Patches:
         setattr(owner, name, now)
         self._replaced.append((owner, name, own, now))
 
+    def shadow(self, cls: type, name: str, function: Callable) -> None:
+        """Give a class a method of its own before a replaced one that it inherits."""
+        if name not in vars(cls):
+            setattr(cls, name, function)
+            self._replaced.append((cls, name, None, function))
+
+    def put_back(self, function: Callable) -> None:
+        """Put back what one function replaced."""
+        for entry in self._replaced:
+            if getattr(entry[3], "_now", entry[3]) is function:
+                self._replaced.remove(entry)
+                self._put_back(*entry)
+                return
+
     def methods(self, base: type, name: str, make: Callable) -> None:
         """Replace a method of a class and of all its subclasses that define it, also those that are made later."""
         for cls in (base, *_subclasses(base)):
@@ -67,9 +81,12 @@ class Patches:
         while self._at_undo:
             self._at_undo.pop()()
         while self._replaced:
-            owner, name, original, now = self._replaced.pop()
-            if vars(owner).get(name) is now:
-                delattr(owner, name) if original is None else setattr(owner, name, original)
+            self._put_back(*self._replaced.pop())
+
+    @staticmethod
+    def _put_back(owner, name: str, original, now) -> None:
+        if vars(owner).get(name) is now:
+            delattr(owner, name) if original is None else setattr(owner, name, original)
 
 
 class _StandIn:

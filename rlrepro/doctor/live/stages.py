@@ -9,7 +9,8 @@ from rlrepro.doctor.live.notes import Notes, Stage
 from rlrepro.doctor.live.timing import timed_learning
 
 SHARE = 0.002  # of the time that may go into looking at memory
-ALWAYS = 20  # calls of a stage that are looked at, whatever it costs
+ALWAYS = 20  # calls of a stage whose memory is read, whatever it costs
+SIZES_EVERY = 64  # calls of a stage, from one look at its configured sizes to the next
 
 
 class Running(threading.local):
@@ -52,11 +53,11 @@ class Stages:
 
         def make(method):
             def staged(owner, *args, **kwargs):
-                if look is not None:
-                    self.notes.sizes |= _known(look(owner, *args, **kwargs))
-                if any(name == each for each, _ in self.running.stages):
+                if name in [running for running, _ in self.running.stages]:
                     return method(owner, *args, **kwargs)
                 stage = self.notes.stages.setdefault(name, Stage())
+                if look is not None and stage.calls % SIZES_EVERY == 0:
+                    self.notes.sizes |= _known(look(owner, *args, **kwargs))
                 looked = self._enter(stage) if self._may_look(stage) else None
                 self.running.begin(name, owner)
                 start = time.perf_counter()

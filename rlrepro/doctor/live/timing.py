@@ -16,12 +16,14 @@ STEPS = (  # a module, a class in it, and the methods that are its environments'
     ("torchrl.envs", "EnvBase", ("step", "reset")),
 )
 
+NESTED = 256  # calls within others and none that is not, after which a class is left alone
+
 
 def install(patches: Patches, clocks: Clocks) -> None:
     """Time each library that is imported, now or later."""
 
     def layers(torch):
-        patches.replace(torch.nn.Module, "__call__", probe_module(clocks))
+        patches.replace(torch.nn.Module, "__call__", probe_module(clocks, patches))
         for name in ("backward", "grad"):
             patches.replace(torch.autograd, name, probe_backward(clocks))
         optimizers = import_module("torch.optim.optimizer")  # torch.optim itself does not show it
@@ -35,7 +37,7 @@ def install(patches: Patches, clocks: Clocks) -> None:
     def environments(name, methods):
         def then(module):
             for method in methods:
-                probe = probe_environment(clocks, counted="step" in method)
+                probe = probe_environment(clocks, patches, counted="step" in method)
                 patches.methods(getattr(module, name), method, probe)
 
         return then
@@ -45,21 +47,26 @@ def install(patches: Patches, clocks: Clocks) -> None:
         patches.when_imported(module, environments(name, methods))
 
 
-def probe_module(clocks: Clocks):
-    """For the call of a module. The outermost one is a forward pass; it is by far the most called, so nothing here may
-    take long."""
+def probe_module(clocks: Clocks, patches: Patches):
+    """For the call of a module. The outermost one is a forward pass. A class that is only called within others, as
+    layers are, is soon left alone: a probe that has nothing to do would cost more than all others together."""
     import torch
 
     compiling, enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+    outermost, nested = set(), {}  # classes, and how often each was called within another
 
     def make(call):
         def called(self, *args, **kwargs):
             if compiling():
                 return call(self, *args, **kwargs)
-            clock = clocks.clock
+            clock, cls = clocks.clock, type(self)
             if clock.inside:
                 clock.nested += 1
+                nested[cls] = nested.get(cls, 0) + 1
+                if nested[cls] == NESTED and not any(issubclass(other, cls) for other in outermost):
+                    patches.shadow(cls, "__call__", call)
                 return call(self, *args, **kwargs)
+            outermost.add(cls)
             clock.enter(perf_counter())
             clock.inside = True
             try:
@@ -73,14 +80,21 @@ def probe_module(clocks: Clocks):
     return make
 
 
-def probe_environment(clocks: Clocks, *, counted: bool):
-    """For the step or the reset of an environment, with all its wrappers."""
+def probe_environment(clocks: Clocks, patches: Patches, *, counted: bool):
+    """For the step or the reset of an environment, with all its wrappers, of which only the outermost counts."""
 
     def make(step):
+        nested = 0  # calls within another, until there is one that is not
+
         def stepped(self, *args, **kwargs):
+            nonlocal nested
             clock = clocks.clock
             if clock.inside:
+                nested += 1
+                if nested == NESTED:
+                    patches.put_back(stepped)
                 return step(self, *args, **kwargs)
+            nested = NESTED
             clock.enter(perf_counter())
             clock.decide_acting()
             clock.inside = True
