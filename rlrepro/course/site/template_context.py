@@ -6,9 +6,10 @@ from pathlib import Path
 from rlrepro.cases import all_claims
 from rlrepro.course.site.api import api
 from rlrepro.doctor import field
-from rlrepro.evidence.compare_runs import Judged, best, gather, judge_all, plot_verdicts
+from rlrepro.evidence.compare_runs import plot_verdicts
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.records import Records, read_records
+from rlrepro.evidence.verdicts import Judgement, judge, load_runs
 
 
 def numbers(run: Path, results: Path, figures: Path, repository: str) -> dict:
