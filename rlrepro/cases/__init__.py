@@ -13,7 +13,7 @@ def all_cases() -> list[ModuleType]:
 
 def case_of(chapter: str) -> ModuleType | None:
     """The case that a notebook is about, by the notebook's stem; None if it is not about a case."""
-    return next((case for case in all_cases() if case.CHAPTER == chapter), None)
+    return next((case for case in all_cases() if chapter == case.CHAPTER), None)
 
 
 def all_claims() -> list:

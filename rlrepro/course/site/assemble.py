@@ -55,7 +55,7 @@ def _read(path: Path):
     try:
         return nbformat.read(path, as_version=4)
     except (ValueError, nbformat.ValidationError) as error:
-        raise NothingToShow(f"{path} can't be read: {str(error)[:100]}; remove it and run the notebook again") from error
+        raise NothingToShow(f"{path} can't be read: {str(error)[:100]}; remove it and run it again") from error
 
 
 def _fill_in(target: Path, context: dict) -> None:
