@@ -18,7 +18,7 @@ import pytest
 from rlrepro.cases import all_claims
 from rlrepro.course.runner import find_notebooks
 from rlrepro.course.site.build import build
-from rlrepro.evidence.compare_runs import best, gather, judge_all
+from rlrepro.evidence.verdicts import judge, load_runs
 from rlrepro.lab.limits import TookTooLong, limit, overrun
 
 from .conftest import ROOT
@@ -230,11 +230,12 @@ def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(vi
     text = visits["index.html"].text
     assert text.count("You see:") == text.count("Change:") == 5
     assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 10
-    judged = judge_all(gather(run, ROOT / "results"), all_claims())
-    outcomes = Counter(best(each)[1].outcome for each in judged)
-    assert f"Of the {len(judged)} claims" in text and f"{outcomes['refuted']} were refuted" in text
+    judgements = judge(all_claims(), load_runs(run, ROOT / "results"))
+    outcomes = Counter(judgement.first[1].outcome for judgement in judgements)
+    assert f"Of the {len(judgements)} claims" in text and f"{outcomes['refuted']} were refuted" in text
     assert f"{outcomes['supported']} were supported" in text and f"{outcomes['partly']} are true under" in text
-    assert best(next(each for each in judged if each.claim.id == "SS4"))[1].figure in text
+    (ss4,) = (judgement for judgement in judgements if judgement.claim.id == "SS4")
+    assert ss4.first[1].figure in text
 
 
 def letters(text):

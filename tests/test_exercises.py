@@ -7,12 +7,14 @@ import nbformat
 import pytest
 import torch
 
+from rlrepro.cases import all_claims
 from rlrepro.course.exercises.core import CHAPTERS, exercises, judge
 from rlrepro.course.exercises.parallel_training import SUSPECTS
 from rlrepro.course.runner import find_notebooks
 from rlrepro.evidence import read_records
 from rlrepro.evidence.claims import Verdict
-from rlrepro.evidence.compare_runs import gather, judge_all
+from rlrepro.evidence.verdicts import judge as judge_claims
+from rlrepro.evidence.verdicts import load_runs
 
 from .conftest import ROOT
 
@@ -30,11 +32,11 @@ def checks(notebook):
 @pytest.fixture(scope="module")
 def solved(run):
     """By chapter: the names that its solutions define, and the records of the smoke run that they are held against."""
-    evidence = gather(run, run / "none")
+    runs = load_runs(run, run / "none")
     found = {}
     for name, path in SOLUTIONS.items():
         records = read_records(run if name.startswith("06") else run / f"{name}.jsonl")
-        names = {"evidence": evidence, "judged": judge_all(evidence)}
+        names = {"runs": runs, "judgements": judge_claims(all_claims(), runs)}
         for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
             exec(compile(block, str(path), "exec"), names)
         found[name] = names, records
@@ -187,14 +189,14 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (lambda records: None, "could not be used"),
     ],
     "7.1": [
-        (UPDATE.replace("OLD", "network(rollout)").replace("STEP", STEP), "pass had 640 rows"),
-        (CHUNKED.replace("STEP", "pass"), "has to stay"),
+        (UPDATE.replace("OLD", "network(rollout)").replace("STEP", STEP), "pass had 640 samples"),
+        (CHUNKED.replace("STEP", "pass"), "keep the gradient steps"),
         (
             CHUNKED.replace("with torch.no_grad():", "if True:").replace("STEP", STEP.replace("- 1", ".detach() - 1")),
             "carries gradients",
         ),
         (UPDATE.replace("OLD", "torch.zeros(len(rollout), 1)").replace("STEP", STEP), "numbers differ"),
-        (UPDATE.replace("OLD", "network(rollout[:size])").replace("STEP", "pass"), "for all rows"),
+        (UPDATE.replace("OLD", "network(rollout[:size])").replace("STEP", "pass"), "for all samples"),
         ("def learn(): pass", "no function `update`"),
         ("def update(:", "could not be used"),
     ],

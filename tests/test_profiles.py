@@ -1,23 +1,10 @@
 """What a profile measures on a GPU: nothing that would be about the card's libraries."""
 
-from dataclasses import replace
-
-import pytest
-
-from rlrepro.cases import large_actions, logp_old, parallel_training, slice_sampler, two_batch_sizes
+from rlrepro.cases import logp_old, two_batch_sizes
 from rlrepro.cases.common.profiles import settings_for
 from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.cases.two_batch_sizes import measure
 from rlrepro.fit import plan
-
-
-@pytest.mark.parametrize("case", [two_batch_sizes, logp_old, slice_sampler, parallel_training, large_actions])
-def test_a_gpu_has_settings_of_its_own(case):
-    """Names that no settings have would raise; what a profile measures on a CPU is as it stands."""
-    for profile, settings in case.SETTINGS.items():
-        assert settings_for(case, profile, "cpu") == settings
-        on_card = settings_for(case, profile, "cuda:0")
-        assert on_card == replace(settings, **getattr(case, "ON_CUDA", {}).get(profile, {}))
 
 
 def test_on_a_real_card_no_virtual_one_is_too_small_for_its_libraries():

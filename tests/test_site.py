@@ -14,13 +14,13 @@ from rlrepro.cases import all_claims
 from rlrepro.course import runner as reproduce
 from rlrepro.course.runner import find_notebooks, outdated, parameters_of_run
 from rlrepro.course.site import scripts
-from rlrepro.course.site import template_context as front
 from rlrepro.course.site.api import api
 from rlrepro.course.site.assemble import NothingToShow, make_page, slug, stage
 from rlrepro.course.site.build import BookFailed, build
-from rlrepro.course.site.docstrings import as_restructured_text
-from rlrepro.course.site.reference_tabs import plots_of, tabs
-from rlrepro.evidence import MissingRecord, Records
+from rlrepro.course.site.reference_tabs import plots_of, reference_tabs
+from rlrepro.course.site.template_context import _gpus
+from rlrepro.evidence import MissingRecord, Records, read_records
+from rlrepro.evidence.verdicts import MachineRun
 
 from .conftest import ROOT
 
@@ -50,23 +50,6 @@ def test_a_run_without_a_notebook_is_named(run, tmp_path):
         stage(some, tmp_path / "staged", results=ROOT / "results")
 
 
-def test_arguments_in_columns_become_a_list():
-    told = ["Does a thing * 2.", "", "name   what it is", "       and more", "n, m   two", "", "Raises an error."]
-    expected = [
-        "Does a thing \\* 2.",
-        "",
-        "`name`",
-        "    what it is",
-        "    and more",
-        "`n, m`",
-        "    two",
-        "",
-        "Raises an error.",
-        "",
-    ]
-    assert as_restructured_text(told) == expected
-
-
 def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
     (reference,) = (ROOT / "results").glob("*/02_logp_old_oom.jsonl")
     for name in ("one", "two"):
@@ -74,16 +57,17 @@ def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
         shutil.copy(reference, tmp_path / "results" / name)
     only = tmp_path / "results" / "two" / reference.name
     only.write_text("".join(line for line in only.read_text().splitlines(True) if "logp_old.timeline" in line))
-    (cell,) = tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
+    (cell,) = reference_tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
     one, two = cell.source.split("{tab-item} ")[1:]
     assert one.startswith("one, full\n") and two.startswith("two, full\n")
     assert one.count(':alt: "') >= 4 and two.count(':alt: "') == 1 and "plot_timeline.png" in two
     for path in re.findall(r"\{image\} /(\S+)", cell.source):
         assert (tmp_path / "book" / path).read_bytes().startswith(b"\x89PNG")
     only.write_text("")
-    (cell,) = tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
+    (cell,) = reference_tabs("02_logp_old_oom", tmp_path / "results", tmp_path / "book" / "figures")
     assert cell.source.count("{tab-item}") == 1
-    assert tabs("00_start_here", tmp_path / "results", tmp_path) == tabs("02_logp_old_oom", tmp_path, tmp_path) == []
+    assert reference_tabs("00_start_here", tmp_path / "results", tmp_path) == []
+    assert reference_tabs("02_logp_old_oom", tmp_path, tmp_path) == []
 
 
 @pytest.mark.parametrize("chapter", sorted({claim.chapter for claim in all_claims()}))
@@ -96,15 +80,6 @@ def test_a_figure_without_its_records_says_so(chapter):
 def test_each_term_of_the_glossary_names_a_chapter():
     terms = re.findall(r"^(\S.*)\n((?:  .*\n)+)", (ROOT / "book/glossary.md").read_text(), re.MULTILINE)
     assert len(terms) >= 20 and all("](notebooks/" in text for _, text in terms)
-
-
-def test_prose_is_no_list():
-    told = ["Does a thing.  And more of it."]
-    assert as_restructured_text(told) == [*told, ""]
-
-
-def test_code_in_a_docstring_stays_code():
-    assert as_restructured_text(["So:", "", "    f(*x)"]) == ["So:", "", "::", "", "    f(*x)", ""]
 
 
 def test_a_link_to_a_heading_is_spelled_as_the_site_does():
@@ -141,7 +116,7 @@ def test_without_npm_it_says_what_to_install(empty_cache, tmp_path, monkeypatch)
 
 def test_without_a_network_it_says_what_npm_said(empty_cache, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", npm(tmp_path / "bin", "echo no such host >&2; exit 1") + os.pathsep + os.environ["PATH"])
-    with pytest.raises(scripts.ScriptUnavailable, match=r"try again with a network. npm said: no such host"):
+    with pytest.raises(scripts.ScriptUnavailable, match=r"try again when online. npm said: no such host"):
         scripts.scripts()
 
 
@@ -211,7 +186,7 @@ def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypat
     (tmp_path / "CITATION.cff").touch()
     (prose / "gpu.md").write_text("{{ nothing_of_the_kind }}")
     monkeypatch.setattr("rlrepro.course.site.assemble.BOOK", prose)
-    with pytest.raises(NothingToShow, match=r"gpu.md asks for what is not there: 'nothing_of_the_kind'"):
+    with pytest.raises(NothingToShow, match=r"gpu.md uses a name that does not exist: 'nothing_of_the_kind'"):
         stage(run, tmp_path / "staged", results=ROOT / "results")
 
 
@@ -225,15 +200,15 @@ def test_a_page_has_words_for_all_its_pictures_and_nothing_for_readers_with_a_ke
         v4.new_code_cell("none", outputs=[picture(width=300)]),
         v4.new_code_cell("x = None\ncheck('1.1', x)", outputs=[v4.new_output("stream", text="not answered")]),
         v4.new_code_cell("guess", outputs=[told]),
-        v4.new_code_cell("book.add(1)" + "\n" * 20),
+        v4.new_code_cell("folded", metadata={"tags": ["settings", "hide-input"]}),
         v4.new_markdown_cell("[a](02_x.ipynb#What-is-it?) [b](../book/solutions/02_x.md)"),
     ]
     notebook = v4.new_notebook(cells=cells)
     make_page(notebook)
-    two, none, exercise, guess, long, text = notebook.cells
+    two, none, exercise, guess, folded, text = notebook.cells
     assert two.metadata.mystnb.image.alt == "one two" and none.metadata.mystnb.image.alt == "a picture"
     assert exercise.outputs == [] and guess.outputs[0].data["text/markdown"] == "measured 3"
-    assert long.metadata.tags == ["hide-input"] and two.metadata.tags == []
+    assert folded.metadata.tags == ["hide-input", "hide-input"] and two.metadata.tags == []
     assert text.source == "[a](02_x.ipynb#what-is-it) [b](../solutions/02_x.md)"
 
 
@@ -248,6 +223,12 @@ def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
 
 
 def test_a_page_about_gpus_says_whether_one_was_measured_on():
-    on_cpu, on_card = ({"GPU": "a card", "device": device} for device in ("cpu", "cuda:0"))
-    assert front._gpus([on_cpu]).startswith("none yet")
-    assert front._gpus([on_cpu, on_card, on_card]) == "a card"
+    (reference,) = (ROOT / "results").glob("*/07_your_own_code.jsonl")
+    record = read_records(reference)[-1]
+    machine = record.machine.model_copy(update={"gpu": "a card"})
+    on_cpu, on_card = (
+        MachineRun(device, Records([record.model_copy(update={"machine": machine, "device": device})]))
+        for device in ("cpu", "cuda:0")
+    )
+    assert _gpus([on_cpu]).startswith("none yet")
+    assert _gpus([on_cpu, on_card, on_card]) == "a card"

@@ -1,11 +1,21 @@
-"""The documented problems, one package each. A package with `CLAIMS` is a case, and is found by being here."""
+"""The documented problems, one package each. A case is found by being here; `common` is what cases share."""
 
 import importlib
 import pkgutil
+from types import ModuleType
+
+
+def all_cases() -> list[ModuleType]:
+    """The package of each case."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "common"]
+    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+
+
+def case_of(chapter: str) -> ModuleType | None:
+    """The case that a notebook is about, by the notebook's stem; None if it is not about a case."""
+    return next((case for case in all_cases() if chapter == case.CHAPTER), None)
 
 
 def all_claims() -> list:
     """The claims of every case, by chapter."""
-    modules = (importlib.import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__))
-    claims = [claim for module in modules for claim in getattr(module, "CLAIMS", ())]
-    return sorted(claims, key=lambda claim: claim.chapter)
+    return sorted((claim for case in all_cases() for claim in case.CLAIMS), key=lambda claim: claim.chapter)

@@ -1,6 +1,6 @@
-"""What the reference records say that each of the doctor's problems costs, as a file that the doctor ships with.
+"""What each problem that the doctor finds costs, by the reference records, as a file that ships with the doctor.
 
-`python -m rlrepro.course.rule_costs` writes it anew. The doctor itself needs no records, and nothing that reads them.
+`python -m rlrepro.course.rule_costs` rewrites it. The doctor itself reads neither records nor verdicts.
 """
 
 import json
@@ -9,34 +9,35 @@ from pathlib import Path
 from rlrepro.cases import all_claims
 from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.report import MEASURED
-from rlrepro.evidence.compare_runs import best, gather, judge_all
 from rlrepro.evidence.records import Record
+from rlrepro.evidence.verdicts import Judgement, judge, load_runs
 from rlrepro.lab.units import format_value
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
 def measured(results: Path = RESULTS) -> dict[str, list[str]]:
-    """Lines by the code of a rule: claims with their verdict, then ratios of the slow way to its fix."""
-    evidence = gather(results / "none", results)
-    verdicts = {each.claim.id: best(each)[1] for each in judge_all(evidence, all_claims())}
-    sentences = {claim.id: claim.sentence for claim in all_claims()}
-    costs = [record for each in evidence for record in each.records.where("own_project.cost")]
+    """Lines by rule code: claims with their verdicts, then measured ratios of the slow way to its fix."""
+    runs = load_runs(results / "none", results)
+    judgements = {judgement.claim.id: judgement for judgement in judge(all_claims(), runs)}
+    costs = [record for run in runs for record in run.records.where("own_code.cost")]
     lines = {
         code: [
-            *(
-                f"claim {name}, “{sentences[name]}”: {verdicts[name].outcome}, {verdicts[name].figure}"
-                for name in rule.claims
-            ),
-            *(_as_line(record) for record in costs if record.setting["rule"] == code),
+            *(_claim_line(judgements[claim_id]) for claim_id in rule.claims),
+            *(_cost_line(record) for record in costs if record.setting["rule"] == code),
         ]
         for code, rule in all_rules().items()
     }
-    return {code: each for code, each in lines.items() if each}
+    return {code: rule_lines for code, rule_lines in lines.items() if rule_lines}
 
 
-def _as_line(record: Record) -> str:
-    low, high = (format_value(each, "ratio") for each in record.spread or (record.value, record.value))
+def _claim_line(judgement: Judgement) -> str:
+    _, verdict = judgement.first
+    return f"claim {judgement.claim.id}, “{judgement.claim.sentence}”: {verdict.outcome}, {verdict.figure}"
+
+
+def _cost_line(record: Record) -> str:
+    low, high = (format_value(bound, "ratio") for bound in record.spread or (record.value, record.value))
     spread = f" ({low} to {high})" if low != high else ""
     return f"{record.setting['what']}: {format_value(record.value, 'ratio')} times{spread} on {record.machine.name}"
 

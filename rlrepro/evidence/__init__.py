@@ -1,4 +1,4 @@
-"""Records of what was measured, and what they say: claims, verdicts, comparisons of runs, plots."""
+"""Records of measurements and what follows from them: claims, verdicts, comparisons of runs, plots."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a claim and a verdict are."""
+"""Claims, and the verdicts that records give on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Outcome = Literal["supported", "refuted", "partly", "not testable here"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What measurements say of a claim: the outcome, the figure it rests on, and why in one line."""
+    """What the measurements say about a claim: the outcome, the figure it rests on, and the reason in one line."""
 
     outcome: Outcome
     figure: str
@@ -20,7 +20,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of an article and the function that judges it by records, and by nothing else."""
+    """A sentence from an article, and the function that judges it from records alone."""
 
     id: str
     sentence: str
@@ -29,8 +29,8 @@ class Claim:
     judge: Callable[[Records], Verdict]
 
     def verdict(self, records: Records) -> Verdict:
-        """The verdict of these records; "not testable here", with what is missing, where one is wanting."""
+        """The verdict by these records; "not testable here", with what is missing, if the judge lacks a record."""
         try:
             return self.judge(records)
         except MissingRecord as missing:
-            return Verdict("not testable here", "–", f"{missing}; notebook {self.chapter} makes it")
+            return Verdict("not testable here", "–", f"{missing}; notebook {self.chapter} measures it")

@@ -1,182 +1,121 @@
-"""Runs on several machines: what each says of a claim, whether they agree, and how the machines differ."""
+"""Runs on several machines side by side: how the machines differ, and where their verdicts do."""
 
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
 from matplotlib.patches import Rectangle
 
 from rlrepro.evidence import figures
-from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.records import Records, read_records
-from rlrepro.evidence.verdicts import markdown_row
-from rlrepro.lab.units import format_value
+from rlrepro.evidence.tables import markdown_table
+from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun
 
-UNTESTED = "not testable here"
-SHOWN = {  # an outcome's colour and the mark that tells it without colours
+OUTCOME_STYLE = {  # colour, and a mark for those who can't tell the colours apart
     "supported": (figures.OURS, "✓"),
     "refuted": (figures.BUGGY, "✗"),
     "partly": (figures.UPSTREAM, "~"),
     UNTESTED: ("#BBBBBB", "?"),
 }
+LEGEND = "✓ supported   ✗ refuted   ~ partly   ? not tested   pale: by another run   black edge: runs disagree"
+TILE_WIDTH, TILE_HEIGHT = 0.92, 0.86
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The records of one run on one machine and device."""
-
-    label: str
-    records: Records
-
-    @property
-    def traits(self) -> dict[str, str]:
-        """What may make its measurements differ from another's."""
-        last = self.records[-1]
-        machine = last.machine
-        return {
-            "processor": machine.cpu,
-            "cores": str(machine.cores),
-            "memory": format_value(machine.memory_bytes, "B"),
-            "GPU": machine.gpu or "none",
-            "device": last.device,
-            "profile": ", ".join(sorted({record.profile for record in self.records})),
-            "torch": machine.versions.get("torch", "unknown"),
-            "Python": machine.python,
-            "system": machine.system,
-            "measured": f"{last.taken_at:%Y-%m-%d}",
-        }
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A claim and what each run says of it, by the run's label."""
-
-    claim: Claim
-    verdicts: dict[str, Verdict]
-
-    @property
-    def tested(self) -> dict[str, Verdict]:
-        return {label: verdict for label, verdict in self.verdicts.items() if verdict.outcome != UNTESTED}
-
-    @property
-    def agreed(self) -> bool:
-        """Whether all runs that could test the claim came to the same verdict."""
-        return len({verdict.outcome for verdict in self.tested.values()}) <= 1
-
-
-def best(judged: Judged) -> tuple[str, Verdict]:
-    """The first run that could test the claim, and what it says; the first run of all where none could."""
-    return next(iter((judged.tested or judged.verdicts).items()))
-
-
-def title(chapter: str) -> str:
-    """A chapter's name in a word or two."""
+def chapter_title(chapter: str) -> str:
+    """A short name for a chapter: "3 slice sampler" for "03_slice_sampler"."""
     return f"{int(chapter[:2])} {chapter[3:].removesuffix('_oom').replace('_', ' ').replace('logp old', 'logp_old')}"
 
 
-def gather(run: str | Path, results: str | Path) -> list[Evidence]:
-    """The run's evidence first, where it has records, then that of each folder of `results`, one for each machine and
-    device found there. Raises FileNotFoundError where there are no records at all."""
-    found = [("this run", read_records(run))] if Path(run).exists() else []
-    for folder in sorted(Path(results).glob("*/")):
-        found.append((f"results/{folder.name}" if folder.name == "this run" else folder.name, read_records(folder)))
-    evidence = []
-    for label, records in found:
-        places = records.by_place()
-        for (machine, device), there in places.items():
-            name = label if len(places) == 1 else f"{label}, {machine}, {device}"
-            evidence.append(Evidence(name, there))
-    if not evidence:
-        raise FileNotFoundError(f"no records in {run} or {results}; `rlrepro reproduce` makes them")
-    return evidence
+def machines_markdown(runs: Sequence[MachineRun]) -> str:
+    """A table of the machines, with a column for each run."""
+    traits = [run.traits for run in runs]
+    return markdown_table(
+        ["", *(run.label for run in runs)], [[name, *(each[name] for each in traits)] for name in traits[0]]
+    )
 
 
-def judge_all(evidence: list[Evidence], claims: list[Claim]) -> list[Judged]:
-    """Each claim, judged by each run's records on their own."""
-    return [Judged(claim, {each.label: claim.verdict(each.records) for each in evidence}) for claim in claims]
+def judgements_markdown(judgements: Sequence[Judgement]) -> str:
+    """A table of the claims, each with a link to the section that measured it.
 
-
-def how_they_differ(evidence: list[Evidence], labels) -> str:
-    """The traits in which these runs differ, as one line: what may be why they do not agree."""
-    chosen = [each.traits for each in evidence if each.label in set(labels)]
-    told = [
-        f"{trait} {' / '.join(dict.fromkeys(each[trait] for each in chosen))}"
-        for trait in chosen[0]
-        if len({each[trait] for each in chosen}) > 1 and trait != "measured"
-    ]
-    return "; ".join(told) or "nothing but chance: the machine, the profile and the versions are the same"
-
-
-def evidence_markdown(evidence: list[Evidence]) -> str:
-    """A table of the machines: a column for each run."""
-    traits = [each.traits for each in evidence]
-    rows = [markdown_row("", *(each.label for each in evidence)), "|---" * (len(evidence) + 1) + "|"]
-    return "\n".join([*rows, *(markdown_row(trait, *(each[trait] for each in traits)) for trait in traits[0])])
-
-
-def judged_markdown(judged: list[Judged]) -> str:
-    """The claims as a table: verdict, figure and reason of the first run that could tell, what others say, and a link
-    to the cell that measured it."""
-    lines = ["| | claim | verdict | figure, and why | other machines |", "|---|---|---|---|---|"]
-    for each in judged:
-        label, verdict = best(each)
-        first = next(iter(each.verdicts))
-        others = {name: other for name, other in each.tested.items() if name != label}
-        where = "" if label == first else f" (by {label})"
-        link = f"[{each.claim.id}]({each.claim.chapter}.ipynb#{each.claim.section.replace(' ', '-')})"
-        said = "; ".join(f"{name}: {other.outcome}, {other.figure}" for name, other in others.items())
-        told = f"{verdict.figure}; *{verdict.why}*"
-        lines.append(markdown_row(link, each.claim.sentence, f"**{verdict.outcome}**{where}", told, said or "–"))
-    return "\n".join(lines)
-
-
-def disagreement_markdown(judged: list[Judged], evidence: list[Evidence]) -> str:
-    """One line a claim on which runs disagree, with what may be why; or that there is none."""
-    lines = []
-    for each in judged:
-        if not each.agreed:
-            said = "; ".join(f"{label}: {verdict.outcome} ({verdict.figure})" for label, verdict in each.tested.items())
-            lines.append(
-                f"- **{each.claim.id}**, {each.claim.sentence}. {said}. "
-                f"The runs differ in: {how_they_differ(evidence, each.tested)}."
+    Verdict, figure and reason are those of the first run that could test the claim; the last column has what the other
+    runs say.
+    """
+    rows = []
+    for judgement in judgements:
+        claim, (label, verdict) = judgement.claim, judgement.first
+        source = "" if label == next(iter(judgement.verdicts)) else f" (by {label})"
+        others = [f"{name}: {v.outcome}, {v.figure}" for name, v in judgement.tested.items() if name != label]
+        rows.append(
+            (
+                f"[{claim.id}]({claim.chapter}.ipynb#{claim.section.replace(' ', '-')})",
+                claim.sentence,
+                f"**{verdict.outcome}**{source}",
+                f"{verdict.figure}; *{verdict.why}*",
+                "; ".join(others) or "–",
             )
-    both = sum(len(each.tested) > 1 for each in judged)
-    if len(evidence) < 2:
-        return "There is one run only: nothing to compare it with."
-    told = f"Of {len(judged)} claims, {both} were tested by more than one run; {both - len(lines)} of them agree."
-    return "\n".join([told, "", *lines])
+        )
+    return markdown_table(("", "claim", "verdict", "figure, and why", "other machines"), rows)
 
 
-def plot_verdicts(judged: list[Judged], label: str):
-    """A tile for each claim, in the colour of what this run says of it; pale, what the first run that could says, where
-    this one could not test it; and a black edge where runs disagree."""
-    chapters = list(dict.fromkeys(each.claim.chapter for each in judged))
-    counted = Counter(best(each)[1].outcome for each in judged)
-    told = ", ".join(f"{counted[outcome]} {outcome}" for outcome in SHOWN if counted[outcome])
-    figure, axes = figures.new_figure(f"{len(judged)} claims: {told}", height=0.7 * len(chapters) + 1)
-    for row, chapter in enumerate(chapters):
-        for column, each in enumerate(one for one in judged if one.claim.chapter == chapter):
-            color, mark = SHOWN[best(each)[1].outcome]
-            own = each.verdicts[label].outcome != UNTESTED or not each.tested
-            edge = {"edgecolor": "black", "linewidth": 2.5} if not each.agreed else {}
-            axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color if own else "white", **edge))
-            if not own:
-                axes.add_patch(Rectangle((column, row), 0.92, 0.86, facecolor=color, alpha=0.25))
-            text = {"ha": "center", "va": "center", "color": "white" if own else color}
-            axes.text(column + 0.46, row + 0.31, mark, fontsize=14, fontweight="bold", **text)
-            axes.text(column + 0.46, row + 0.67, each.claim.id, fontsize=8.5, **text)
-    axes.set_yticks([row + 0.43 for row in range(len(chapters))], [title(name) for name in chapters])
+def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[MachineRun]) -> str:
+    """How many claims the runs agree on, and a line for each claim on which they don't, with a possible reason."""
+    if len(runs) < 2:
+        return "There is only one run, so there is nothing to compare it with."
+    lines = []
+    for judgement in judgements:
+        if not judgement.agreed:
+            verdicts = "; ".join(f"{label}: {v.outcome} ({v.figure})" for label, v in judgement.tested.items())
+            lines.append(
+                f"- **{judgement.claim.id}**, {judgement.claim.sentence}. {verdicts}. "
+                f"The runs differ in: {differences(runs, judgement.tested)}."
+            )
+    compared = sum(len(judgement.tested) > 1 for judgement in judgements)
+    agreed = compared - len(lines)
+    summary = f"Of {len(judgements)} claims, {compared} were tested by more than one run; {agreed} of them agree."
+    return "\n".join([summary, "", *lines])
+
+
+def differences(runs: Sequence[MachineRun], labels: Collection[str]) -> str:
+    """The traits in which the runs with these labels differ, on one line."""
+    traits = [run.traits for run in runs if run.label in labels]
+    values = {name: list(dict.fromkeys(each[name] for each in traits)) for name in traits[0] if name != "measured"}
+    different = [f"{name} {' / '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1]
+    return "; ".join(different) or "nothing but chance: the machine, the profile and the versions are the same"
+
+
+def plot_verdicts(judgements: Sequence[Judgement], label: str):
+    """A tile for each claim, coloured by its verdict in the run with this label.
+
+    A pale tile shows the verdict of another run, where this one could not test the claim. A black edge marks claims on
+    which runs disagree.
+    """
+    by_chapter = {}
+    for judgement in judgements:
+        by_chapter.setdefault(judgement.claim.chapter, []).append(judgement)
+    counts = Counter(judgement.first[1].outcome for judgement in judgements)
+    summary = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOME_STYLE if counts[outcome])
+    figure, axes = figures.new_figure(f"{len(judgements)} claims: {summary}", height=0.7 * len(by_chapter) + 1)
+    for row, chapter in enumerate(by_chapter.values()):
+        for column, judgement in enumerate(chapter):
+            _draw_tile(axes, column, row, judgement, label)
+    axes.set_yticks([row + TILE_HEIGHT / 2 for row in range(len(by_chapter))], list(map(chapter_title, by_chapter)))
     axes.tick_params(length=0)
     axes.set_xticks([])
-    axes.set_xlim(0, max(Counter(each.claim.chapter for each in judged).values()))
-    axes.set_ylim(len(chapters), 0)
+    axes.set_xlim(0, max(map(len, by_chapter.values())))
+    axes.set_ylim(len(by_chapter), 0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel(
-        "✓ supported   ✗ refuted   ~ partly   ? not tested   pale: by another run   black edge: runs disagree",
-        fontsize=8,
-    )
-    figure.described = f"One tile for each claim, a row for each chapter. {told.capitalize()}. " + "; ".join(
-        f"{each.claim.id} {best(each)[1].outcome}" for each in judged
+    axes.set_xlabel(LEGEND, fontsize=8)
+    figure.described = f"One tile for each claim, a row for each chapter. {summary.capitalize()}. " + "; ".join(
+        f"{judgement.claim.id} {judgement.first[1].outcome}" for judgement in judgements
     )
     return figure
+
+
+def _draw_tile(axes, column: int, row: int, judgement: Judgement, label: str) -> None:
+    color, mark = OUTCOME_STYLE[judgement.first[1].outcome]
+    tested_here = judgement.verdicts[label].outcome != UNTESTED or not judgement.tested
+    edge = {} if judgement.agreed else {"edgecolor": "black", "linewidth": 2.5}
+    face = color if tested_here else (color, 0.25)
+    axes.add_patch(Rectangle((column, row), TILE_WIDTH, TILE_HEIGHT, facecolor=face, **edge))
+    text = {"ha": "center", "va": "center", "color": "white" if tested_here else color}
+    axes.text(column + 0.46, row + 0.31, mark, fontsize=14, fontweight="bold", **text)
+    axes.text(column + 0.46, row + 0.67, judgement.claim.id, fontsize=8.5, **text)

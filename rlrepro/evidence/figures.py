@@ -1,4 +1,4 @@
-"""One house style for every plot: a colour for each role, direct labels, a caption with the machine."""
+"""One style for all plots: a colour for each role, direct labels, a caption that names the machine."""
 
 import re
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from PIL import Image
 from rlrepro.evidence.records import Record
 from rlrepro.lab.units import format_value
 
-# Okabe and Ito's palette, told apart by colour-blind readers.
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
 BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
-PALETTE = 128  # colours of a picture
-LINE_POINTS = 14  # between the names of lines
+PALETTE = 128  # colours in a PNG
+LABEL_POINTS = 14  # from one label to the next
 
 STYLE = {
     "savefig.dpi": 110,
@@ -36,7 +36,7 @@ STYLE = {
 
 
 class Figure(mpl_figure.Figure):
-    """A figure in the house style that a notebook shows by itself, with no state in pyplot."""
+    """A figure in this style, without pyplot's global state. A notebook displays it as a cell's last expression."""
 
     described = ""
 
@@ -45,32 +45,33 @@ class Figure(mpl_figure.Figure):
             self.savefig(target, format=kind)
 
     def png(self) -> bytes:
-        """The picture in a palette of its own colours, a third of the bytes and no difference to the eye."""
-        drawn, small = BytesIO(), BytesIO()
-        self.save(drawn)
-        Image.open(drawn).convert("RGB").quantize(PALETTE).save(small, "png", optimize=True)
+        """The figure as a PNG with a palette, which takes a third of the bytes and looks the same."""
+        full, small = BytesIO(), BytesIO()
+        self.save(full)
+        Image.open(full).convert("RGB").quantize(PALETTE).save(small, "png", optimize=True)
         return small.getvalue()
 
     def alt(self) -> str:
-        """What is drawn, in words, for somebody who does not see it: `described` where it was given, else the title,
-        what is along the axes, and the names that stand in the picture."""
+        """Alternative text: `described` if it is set; otherwise the titles, axis labels and text in the figure."""
         if self.described:
             return self.described
         titles = [self.get_suptitle(), *(axes.get_title(side) for axes in self.axes for side in ("left", "center"))]
-        along = [f"{axes.get_xlabel()} against {axes.get_ylabel()}" for axes in self.axes if axes.get_ylabel()]
-        along += [f"{axes.get_xlabel()}" for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
-        named = [text.get_text() for axes in self.axes for text in (*_kinds(axes), *axes.texts, *_legend(axes))]
-        parts = [*titles, "; ".join(dict.fromkeys(along)), ", ".join(filter(str.strip, named))]
+        labels = [f"{axes.get_xlabel()} against {axes.get_ylabel()}" for axes in self.axes if axes.get_ylabel()]
+        labels += [axes.get_xlabel() for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
+        texts = [
+            text.get_text() for axes in self.axes for text in (*_category_labels(axes), *axes.texts, *_legend(axes))
+        ]
+        parts = [*titles, "; ".join(dict.fromkeys(labels)), ", ".join(filter(str.strip, texts))]
         return ". ".join(" ".join(re.sub(r"[${}]", "", part).split()) for part in parts if part.strip())
 
     def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
         return self.png(), {"alt": self.alt()}
 
 
-def _kinds(axes) -> list:
-    """The names along an axis that has names in place of numbers."""
-    named = [axis for axis in (axes.xaxis, axes.yaxis) if isinstance(axis.get_major_formatter(), FixedFormatter)]
-    return [label for axis in named for label in axis.get_ticklabels()]
+def _category_labels(axes) -> list:
+    """The tick labels of axes with names in place of numbers."""
+    categorical = [axis for axis in (axes.xaxis, axes.yaxis) if isinstance(axis.get_major_formatter(), FixedFormatter)]
+    return [label for axis in categorical for label in axis.get_ticklabels()]
 
 
 def _legend(axes) -> list:
@@ -78,8 +79,7 @@ def _legend(axes) -> list:
 
 
 def new_figure(title: str, *, width: float = 7.2, height: float = 4.2, rows: int = 1, columns: int = 1):
-    """A figure and its axes (an array of them where there are several) in the house style, with a title that says what
-    to see."""
+    """A figure in this style and its axes (an array if there are several), with a title that states the result."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(rows, columns)
@@ -115,7 +115,10 @@ def millions_axis(axis, values: Iterable[float]) -> None:
 
 
 def seconds_axis(axis) -> None:
-    """Tick labels as µs, ms, s on a logarithmic axis, more of them where what is drawn spans less than two decades."""
+    """Tick labels as µs, ms, s on a logarithmic axis, with more ticks if the data span less than two decades.
+
+    Call it after plotting.
+    """
     axis.axes.set_yscale("log") if axis.axis_name == "y" else axis.axes.set_xscale("log")
     low, high = axis.get_data_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
@@ -124,26 +127,28 @@ def seconds_axis(axis) -> None:
 
 
 def label_lines_at_side(axes, labels: Iterable[tuple[float, float, str, str]]) -> None:
-    """Write each line's name to the right of its last point, outside of the axes: (x, y, text, colour). Names that
-    would overlap are moved apart."""
+    """Label each line to the right of its last point, outside the axes: (x, y, text, colour).
+
+    Labels that would overlap are moved apart.
+    """
     points_per_pixel = 72 / axes.figure.dpi
-    lowest = -np.inf  # where the next name may begin, in points
+    lowest = -np.inf  # where the next label may begin, in points
     for x, y, text, color in sorted(labels, key=lambda label: label[1]):
-        at = axes.transData.transform((x, y))[1] * points_per_pixel
-        lowest = max(at, lowest)
+        height = axes.transData.transform((x, y))[1] * points_per_pixel
+        lowest = max(height, lowest)
         options = {"color": color, "fontweight": "bold", "fontsize": 10, "textcoords": "offset points"}
-        axes.annotate(text, (x, y), xytext=(8, lowest - at - 4), **options)
-        lowest += LINE_POINTS
+        axes.annotate(text, (x, y), xytext=(8, lowest - height - 4), **options)
+        lowest += LABEL_POINTS
 
 
 def label_line(axes, x, y, text: str, color: str, *, above: bool = True) -> None:
-    """Write a line's name at its last point, in its colour."""
+    """Label a line at its last point, in its colour."""
     offset = (0, 8) if above else (0, -16)
     axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", ha="right", color=color, fontweight="bold")
 
 
 def caption(figure, record: Record, what: str = "") -> None:
-    """What was measured on which machine, under the figure."""
+    """Under the figure: what was measured, on which machine, with which torch and profile."""
     machine = record.machine
     place = f"{machine.cpu}, {machine.cores} cores" + (f", {machine.gpu}" if record.device.startswith("cuda") else "")
     text = f"{what}{' · ' if what else ''}{place} · torch {machine.versions['torch']} · profile {record.profile}"

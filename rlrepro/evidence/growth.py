@@ -1,4 +1,4 @@
-"""How a quantity grows with a size."""
+"""How a measured quantity grows with a size."""
 
 from collections.abc import Iterable
 
@@ -14,5 +14,5 @@ def growth_exponent(sizes: Iterable[float], values: Iterable[float]) -> float:
     """
     sizes = list(sizes)
     if len(set(sizes)) < 2:
-        raise MissingRecord(f"growth needs measurements at two sizes or more, found {sizes}")
+        raise MissingRecord(f"growth needs measurements at two or more sizes, found {sizes}")
     return float(np.polyfit(np.log(sizes), np.log(list(values)), 1)[0])

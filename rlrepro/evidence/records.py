@@ -1,7 +1,7 @@
 """Records: what was measured, in which setting, on which machine; kept as JSON lines.
 
-One file holds one notebook's run. A file is replaced as a whole each time a record is added, so that a full disk or
-a killed process leaves the records of before; a line that is damaged all the same is named and the rest is read.
+One file holds the records of one notebook's run. It is replaced as a whole each time a record is added, so a full disk
+or a killed process leaves the previous version intact. A damaged line is reported, and the rest is read.
 """
 
 import os
@@ -21,7 +21,7 @@ Scalar = str | bool | int | float | None
 
 
 class MissingRecord(LookupError):
-    """A judgement needs a measurement that the records do not hold."""
+    """A verdict or plot needs a measurement that the records don't have."""
 
 
 class Record(BaseModel):
@@ -33,7 +33,7 @@ class Record(BaseModel):
     name: str = Field(pattern=r"^[a-z0-9_]+\.[a-z0-9_]+$")  # "case.measurement"
     value: Scalar | list[int]
     unit: str
-    spread: tuple[float, float] | None = None  # low and high, where the value was repeated
+    spread: tuple[float, float] | None = None  # low and high, if the measurement was repeated
     setting: dict[str, Scalar]
     device: str
     profile: str
@@ -43,17 +43,17 @@ class Record(BaseModel):
 
     @field_validator("unit")
     @classmethod
-    def _known(cls, unit):
+    def _unit_is_known(cls, unit):
         if unit not in UNITS:
             raise ValueError(f"unknown unit {unit!r}; expected one of {', '.join(UNITS)}")
         return unit
 
     @model_validator(mode="after")
-    def _of_that_unit(self):
+    def _value_has_that_unit(self):
         try:
             format_value(self.value, self.unit)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.value!r} is no value in {self.unit!r}") from error
+            raise ValueError(f"{self.value!r} is not a value in {self.unit!r}") from error
         return self
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class Record(BaseModel):
 
 
 class Series(dict):
-    """Measured values by one key of their setting; to ask for one that is not there raises MissingRecord."""
+    """Measured values by one key of their setting. Looking up a key that was not measured raises MissingRecord."""
 
     def __init__(self, name: str, values: dict):
         super().__init__(values)
@@ -73,49 +73,52 @@ class Series(dict):
 
 
 class Records(list):
-    """A list of Record that can be asked for measurements. `problems` tells which lines could not be read."""
+    """A list of `Record` with queries. `problems` says which lines could not be read."""
 
     def __init__(self, records=(), problems: tuple[str, ...] = ()):
         super().__init__(records)
         self.problems = problems
 
     def where(self, name: str, **setting) -> "Records":
-        """The records of that name whose setting has these values, in the order they were taken."""
+        """The records with that name whose setting has these values, oldest first."""
         return Records(record for record in self if record.name == name and setting.items() <= record.setting.items())
 
     def all(self, name: str, **setting) -> "Records":
-        """The same, one record at least. Raises MissingRecord, saying what was looked for, where there is none."""
-        found = self.where(name, **setting)
-        if not found:
+        """The same, but at least one record: raises MissingRecord, naming what was looked for, if there are none."""
+        records = self.where(name, **setting)
+        if not records:
             wanted = ", ".join(f"{key}={value}" for key, value in setting.items())
             raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
-        return found
+        return records
 
     def by_place(self) -> dict[tuple[str, str], "Records"]:
         """The records of each machine and device, by the machine's name and the device."""
-        found = {}
+        groups = {}
         for record in self:
-            found.setdefault((record.machine.name, record.device), Records()).append(record)
-        return dict(sorted(found.items()))
+            groups.setdefault((record.machine.name, record.device), Records()).append(record)
+        return dict(sorted(groups.items()))
 
     def get(self, name: str, **setting) -> Record:
-        """The newest such record. Raises MissingRecord where there is none."""
+        """The newest such record. Raises MissingRecord if there are none."""
         return self.all(name, **setting)[-1]
 
     def series(self, name: str, along: str, **setting) -> dict[Any, Any]:
-        """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`."""
+        """Values by one key of the setting, sorted by it: `series("case.peak", along="rows", release="1.0.0")`.
+
+        Raises MissingRecord if there are none.
+        """
         records = [record for record in self.where(name, **setting) if record.setting.get(along) is not None]
-        found = {record.setting[along]: record.value for record in records}
-        if not found:
+        values = {record.setting[along]: record.value for record in records}
+        if not values:
             raise MissingRecord(f"no record of {name} along {along}")
-        return Series(f"{name} along {along}", dict(sorted(found.items())))
+        return Series(f"{name} along {along}", dict(sorted(values.items())))
 
 
 class RecordBook:
     """The records of one notebook's run, written to `path` each time one is added.
 
-    `case` is put before each name. What is at `path` already belongs to an earlier run and is replaced by the first
-    record of this one. With `quantities`, nothing else can be added, and their units are taken from there.
+    `case` is put before each name. A file that exists at `path` belongs to an earlier run, and the first record of this
+    one replaces it. With `quantities`, only those can be added, and they bring the units.
     """
 
     def __init__(
@@ -133,11 +136,11 @@ class RecordBook:
         self.records = Records()
 
     def add(self, name: str, value, unit: str | None = None, *, spread=None, **setting) -> Record:
-        """Keep a measurement and return its record.
+        """Add a measurement and return its record.
 
         Raises UndeclaredRecord for a name or setting that `quantities` do not declare, pydantic's ValidationError for a
-        bad name, value or unit, and OSError if the file can't be written: it then still holds what it held before,
-        and `records` has what was added.
+        bad name, value or unit, and OSError if the file can't be written: the file is then unchanged, and `records` has
+        the new record.
         """
         if self.quantities:
             quantity = declared(self.quantities, name)
@@ -148,12 +151,12 @@ class RecordBook:
             value=_plain(value),
             unit=unit,
             spread=spread,
-            setting={key: _plain(each) for key, each in setting.items()},
+            setting={key: _plain(setting_value) for key, setting_value in setting.items()},
             taken_at=datetime.now(UTC),
             machine=this_machine(),
             **self._common,
         )
-        lines = [each.model_dump_json() + "\n" for each in (*self.records, record)]
+        lines = [line.model_dump_json() + "\n" for line in (*self.records, record)]
         self.records.append(record)
         _replace(Path(os.path.realpath(self.path)), "".join(lines))
         return record
@@ -177,8 +180,8 @@ def _replace(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
         raise OSError(
             error.errno,
-            f"{error.strerror}; the records in {path} are as they were before. Make room or choose another "
-            "folder, then run again",
+            f"{error.strerror}; the records in {path} are unchanged. Free some space or choose another "
+            "folder, then run it again",
             str(path),
         ) from error
 
@@ -186,8 +189,8 @@ def _replace(path: Path, text: str) -> None:
 def read_records(source: str | Path) -> Records:
     """All records of a JSON-lines file, or of every *.jsonl file in a folder.
 
-    A damaged line is left out, told by a warning with its file and line number, and listed in `.problems`.
-    Raises FileNotFoundError where there is nothing at `source`.
+    A damaged line is left out, with a warning that names its file and line number, and listed in `.problems`.
+    Raises FileNotFoundError if `source` does not exist.
     """
     source = Path(source)
     if not source.exists():

@@ -1,36 +1,122 @@
-"""Claims and records make verdicts: collected, printed as a table, or given to a program."""
+"""Verdicts: claims judged by the records of each machine, as rows for a table or a program."""
 
-from rlrepro.evidence.claims import Claim
-from rlrepro.evidence.records import Records
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-COLORS = {"supported": "green", "refuted": "red", "partly": "yellow", "not testable here": "dim"}
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.records import Records, read_records
+from rlrepro.evidence.tables import markdown_table
+from rlrepro.lab.units import format_value
 
-
-def verdict_rows(records: Records, claims: list[Claim]) -> list[dict[str, str]]:
-    """One row a claim: id, claim, verdict, figure, why, machine, chapter. A claim is judged for each machine and
-    device whose records can tell."""
-    by_place = {f"{machine} ({device})": found for (machine, device), found in Records(records).by_place().items()}
-    rows = []
-    for claim in claims:
-        verdicts = {place: claim.verdict(found) for place, found in by_place.items()}
-        tested = {place: verdict for place, verdict in verdicts.items() if verdict.outcome != "not testable here"}
-        for place, verdict in (tested or verdicts or {"no records": claim.verdict(Records())}).items():
-            rows.append(
-                {
-                    "id": claim.id,
-                    "claim": claim.sentence,
-                    "verdict": verdict.outcome,
-                    "figure": verdict.figure,
-                    "why": verdict.why,
-                    "machine": place,
-                    "chapter": claim.chapter,
-                }
-            )
-    return rows
+UNTESTED = "not testable here"
+TERMINAL_COLORS = {"supported": "green", "refuted": "red", "partly": "yellow", UNTESTED: "dim"}
 
 
-def verdict_table(rows: list[dict[str, str]], title: str = ""):
-    """The rows as a table of `rich`, for a terminal however narrow."""
+@dataclass(frozen=True)
+class MachineRun:
+    """The records of one run on one machine and device."""
+
+    label: str
+    records: Records
+
+    @property
+    def traits(self) -> dict[str, str]:
+        """What may make its measurements differ from those of another run."""
+        last = self.records[-1]
+        machine = last.machine
+        return {
+            "processor": machine.cpu,
+            "cores": str(machine.cores),
+            "memory": format_value(machine.memory_bytes, "B"),
+            "GPU": machine.gpu or "none",
+            "device": last.device,
+            "profile": ", ".join(sorted({record.profile for record in self.records})),
+            "torch": machine.versions.get("torch", "unknown"),
+            "Python": machine.python,
+            "system": machine.system,
+            "measured": f"{last.taken_at:%Y-%m-%d}",
+        }
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim and its verdict by each run, by the run's label."""
+
+    claim: Claim
+    verdicts: dict[str, Verdict]
+
+    @property
+    def tested(self) -> dict[str, Verdict]:
+        """The verdicts of the runs that could test the claim."""
+        return {label: verdict for label, verdict in self.verdicts.items() if verdict.outcome != UNTESTED}
+
+    @property
+    def agreed(self) -> bool:
+        """Whether all runs that could test the claim came to the same verdict."""
+        return len({verdict.outcome for verdict in self.tested.values()}) <= 1
+
+    @property
+    def first(self) -> tuple[str, Verdict]:
+        """Label and verdict of the first run that could test the claim; of the first run if none could."""
+        return next(iter((self.tested or self.verdicts).items()))
+
+
+def load_runs(run: str | Path, results: str | Path) -> list[MachineRun]:
+    """The runs to compare: that in the folder `run`, if there is one, then those in each folder of `results`.
+
+    A folder counts as one run per machine and device. Raises FileNotFoundError if there are no records at all.
+    """
+    folders = {"this run": run} if Path(run).exists() else {}
+    for folder in sorted(Path(results).glob("*/")):
+        folders[f"results/{folder.name}" if folder.name == "this run" else folder.name] = folder
+    runs = []
+    for label, folder in folders.items():
+        by_place = read_records(folder).by_place()
+        for (machine, device), records in by_place.items():
+            runs.append(MachineRun(label if len(by_place) == 1 else f"{label}, {machine}, {device}", records))
+    if not runs:
+        raise FileNotFoundError(f"no records in {run} or {results}; `rlrepro reproduce` makes them")
+    return runs
+
+
+def judge(claims: Iterable[Claim], runs: Sequence[MachineRun]) -> list[Judgement]:
+    """Each claim, judged by the records of each run separately."""
+    return [Judgement(claim, {run.label: claim.verdict(run.records) for run in runs}) for claim in claims]
+
+
+def verdict_rows(records: Records, claims: Iterable[Claim]) -> list[dict[str, str]]:
+    """A row for each claim, and for each machine and device whose records can test it.
+
+    Keys: id, claim, verdict, figure, why, machine, chapter. A claim that no records can test has a row all the same.
+    """
+    by_place = Records(records).by_place()
+    runs = [MachineRun(f"{machine} ({device})", records) for (machine, device), records in by_place.items()]
+    return [
+        {
+            "id": judgement.claim.id,
+            "claim": judgement.claim.sentence,
+            "verdict": verdict.outcome,
+            "figure": verdict.figure,
+            "why": verdict.why,
+            "machine": label,
+            "chapter": judgement.claim.chapter,
+        }
+        for judgement in judge(claims, runs or [MachineRun("no records", Records())])
+        for label, verdict in (judgement.tested or judgement.verdicts).items()
+    ]
+
+
+def verdict_markdown(rows: list[dict[str, str]]) -> str:
+    """The rows of `verdict_rows` as a Markdown table, for a notebook."""
+    columns = ("id", "claim", "verdict", "figure", "why")
+    return markdown_table(
+        columns, [[f"**{row[name]}**" if name == "verdict" else row[name] for name in columns] for row in rows]
+    )
+
+
+def verdict_terminal(rows: list[dict[str, str]], title: str = ""):
+    """The rows of `verdict_rows` as a table of `rich`, for a terminal however narrow."""
     from rich.table import Table
     from rich.text import Text
 
@@ -38,24 +124,10 @@ def verdict_table(rows: list[dict[str, str]], title: str = ""):
     table.add_column("claim", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("what it says, what was measured, and why", overflow="fold")
+    several_machines = len({row["machine"] for row in rows}) > 1
     for row in rows:
         text = Text.assemble((row["claim"], "bold"), "\n", row["figure"], "\n", (row["why"], "italic"))
-        if len({each["machine"] for each in rows}) > 1:
+        if several_machines:
             text.append(f"\non {row['machine']}", "dim")
-        table.add_row(row["id"], Text(row["verdict"], COLORS[row["verdict"]]), text)
+        table.add_row(row["id"], Text(row["verdict"], TERMINAL_COLORS[row["verdict"]]), text)
     return table
-
-
-def verdict_markdown(rows: list[dict[str, str]]) -> str:
-    """The rows as a Markdown table, for a notebook."""
-    columns = ("id", "claim", "verdict", "figure", "why")
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        cells = {**row, "verdict": f"**{row['verdict']}**"}
-        lines.append(markdown_row(*(cells[column] for column in columns)))
-    return "\n".join(lines)
-
-
-def markdown_row(*cells: str) -> str:
-    """A line of a Markdown table, whatever is in its cells."""
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"

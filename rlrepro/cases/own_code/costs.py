@@ -1,4 +1,4 @@
-"""What the problems cost that no other chapter measures: each rule's slow way against its fix, taking turns."""
+"""Problems that no other chapter measures: each rule's slow way timed against its fix, in turns."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributions import Normal
 from torch.utils.data import DataLoader, TensorDataset
 
-from rlrepro.lab import Comparison, compare, peak_memory
+from rlrepro.lab import compare, peak_memory
 
 ROLLOUT, MINIBATCH = 4096, 64  # timesteps
 
@@ -26,13 +26,13 @@ class Cost:
     high: float
 
 
-def measure_costs() -> Iterator[Cost]:
-    """One after the other: let nothing else run."""
-    for rule, (what, pair) in PAIRS.items():
+def compare_costs(repeats: int) -> Iterator[Cost]:
+    """The costs, from so many pairs of timings each. Let nothing else run meanwhile."""
+    for rule, (what, make_pair) in PAIRS.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, of the slow ways
-            measured: Comparison = compare(*pair())
-        yield Cost(rule, what, measured.ratio, measured.low, measured.high)
+            warnings.simplefilter("ignore")  # torch warns of the slow ways
+            comparison = compare(*make_pair(), repeats=repeats)
+        yield Cost(rule, what, comparison.ratio, comparison.low, comparison.high)
     ratio = _peak_of_a_step(ROLLOUT) / _peak_of_a_step(MINIBATCH)
     yield Cost("RO002", f"memory of a gradient step on {ROLLOUT:,} timesteps against {MINIBATCH}", ratio, ratio, ratio)
 
@@ -55,7 +55,7 @@ def _anomaly() -> tuple[Callable, Callable]:
 def _validation() -> tuple[Callable, Callable]:
     mean, deviation, actions = torch.randn(ROLLOUT, 12), torch.ones(ROLLOUT, 12), torch.randn(ROLLOUT, 12)
 
-    def log_prob(validate: bool):  # what assigning over the function leaves, and what calling it brings
+    def log_prob(validate: bool):
         return Normal(mean, deviation, validate_args=validate).log_prob(actions)
 
     return lambda: log_prob(True), lambda: log_prob(False)

@@ -1,6 +1,6 @@
-"""Guesses before a measurement, and exercises after it: `reveal` and `check`.
+"""Guesses before a measurement and exercises after it: `reveal` and `check`.
 
-One file a chapter holds what its exercises ask for; the solutions are in `book/solutions/`.
+Each chapter has a file with the checks of its exercises; the solutions are in `book/solutions/`.
 """
 
 from rlrepro.course.exercises.core import check

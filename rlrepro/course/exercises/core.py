@@ -1,4 +1,4 @@
-"""What an exercise is, and how an answer is checked."""
+"""Exercises: how they are registered, and how an answer is checked."""
 
 import importlib
 import traceback
@@ -20,7 +20,7 @@ CHAPTERS = {
     "6": "verdicts",
     "7": "own_code",
 }
-_judges: dict[str, Callable] = {}
+_checkers: dict[str, Callable] = {}
 
 
 class Hint(Exception):
@@ -29,38 +29,38 @@ class Hint(Exception):
 
 @dataclass(frozen=True)
 class Checked:
-    """Whether an answer is right, and what is said to whoever gave it."""
+    """Whether an answer is right, and the message for the reader."""
 
     right: bool
     message: str
 
 
 def exercise(number: str):
-    """Register a function `(answer, records)` that returns where the answer is right, and raises Hint elsewhere."""
+    """Register a function `(answer, records)` that returns if the answer is right, and raises Hint otherwise."""
 
-    def register(judge):
-        _judges[number] = judge
-        return judge
+    def register(checker):
+        _checkers[number] = checker
+        return checker
 
     return register
 
 
 def exercises(chapter: str) -> dict[str, Callable]:
-    """The exercises of a chapter by number, "chapter.exercise". Raises KeyError where there is no such chapter."""
+    """The checkers of a chapter by number, "chapter.exercise". Raises KeyError if there is no such chapter."""
     importlib.import_module(f"rlrepro.course.exercises.{CHAPTERS[chapter]}")
-    return {number: each for number, each in sorted(_judges.items()) if number.split(".")[0] == chapter}
+    return {number: checker for number, checker in sorted(_checkers.items()) if number.split(".")[0] == chapter}
 
 
 def judge(number: str, answer, records: Records | None = None) -> Checked:
-    """Check an answer; what the answer itself raises is told. Raises KeyError where there is no such exercise."""
-    judges = exercises(number.split(".")[0])
-    if number not in judges:
-        raise KeyError(f"no exercise {number!r}; there are {', '.join(judges)}")
+    """Check an answer. An exception in the answer becomes a message; an unknown exercise raises KeyError."""
+    checkers = exercises(number.split(".")[0])
+    if number not in checkers:
+        raise KeyError(f"no exercise {number!r}; there are {', '.join(checkers)}")
     if answer is None:
-        return Checked(False, "not answered yet. Put your answer in the place of None, and run this cell again.")
+        return Checked(False, "not answered yet. Replace None with your answer and run this cell again.")
     try:
         with torch.random.fork_rng(devices=[]):  # the reader's own random numbers stay as they are
-            judges[number](answer, Records() if records is None else records)
+            checkers[number](answer, Records() if records is None else records)
     except Hint as hint:
         return Checked(False, f"not yet. {hint}")
     except MissingRecord as missing:
@@ -71,32 +71,33 @@ def judge(number: str, answer, records: Records | None = None) -> Checked:
 
 
 def _where(error: Exception) -> str:
-    """The last line of the reader's own code on the way to the error."""
-    ours = Path(__file__).parents[2]
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if ours not in Path(frame.filename).parents]
-    return f" (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else ""
+    """The last line of the reader's own code in the traceback."""
+    package, frames = Path(__file__).parents[2], traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if package not in Path(frame.filename).parents]
+    return f" (line {frames[-1].lineno}: {frames[-1].line})" if frames and frames[-1].line else ""
 
 
 def check(number: str, answer, records: Records | None = None) -> None:
     """Print whether the answer to an exercise is right, or what is wrong with it.
 
-    number   the exercise, as "2.1"
-    answer   None where there is none yet; else a number, a word, or a function, as the exercise asks
-    records  of the chapter, `book.records`, where the answer is held against measurements
+    Args:
+        number: the exercise, such as "2.1"
+        answer: None if there is none yet; otherwise a number, a word or a function, as the exercise asks
+        records: the chapter's records, if the answer is compared with measurements
     """
     checked = judge(number, answer, records)
     print(f"{'✓' if checked.right else '✗'} Exercise {number}: {checked.message}")
 
 
-def near(found: float, expected: float, tolerance: float = 0.01) -> bool:
+def near(answer: float, expected: float, tolerance: float = 0.01) -> bool:
     """Whether a number is right up to that fraction."""
-    return abs(found - expected) <= tolerance * abs(expected)
+    return abs(answer - expected) <= tolerance * abs(expected)
 
 
-def how_far(found: float, expected: float) -> str:
-    """Which way a number is off, and roughly how far: a hint that does not give it away."""
-    if found <= 0:
+def how_far(answer: float, expected: float) -> str:
+    """In which direction a number is off, and roughly by how much: a hint that does not give away the answer."""
+    if answer <= 0:
         return "not a positive number"
-    factor = max(found, expected) / min(found, expected)
-    far = "a little" if factor < 1.5 else "by a factor of a few" if factor < 10 else "by orders of magnitude"
-    return f"too {'large' if found > expected else 'small'}, {far}"
+    factor = max(answer, expected) / min(answer, expected)
+    size = "a little" if factor < 1.5 else "by a factor of a few" if factor < 10 else "by orders of magnitude"
+    return f"too {'large' if answer > expected else 'small'}, {size}"

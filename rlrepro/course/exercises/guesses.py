@@ -1,4 +1,4 @@
-"""The reveal after a guess: what was guessed, what was measured, and by how much they differ."""
+"""The reveal after a guess: the guess, the measured value, and by how much they differ."""
 
 from IPython.display import Markdown
 
@@ -10,10 +10,11 @@ NO_GUESS = ". (No guess was entered above.)"
 def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
     """The measured value beside the guess.
 
-    guess     None where the reader made none; a number, or a word; or a dict of them
-    measured  the same kind of thing
-    unit      of numbers, as in a record ("B", "rows", "ratio"); words have none
-    what      what was measured, in a few words
+    Args:
+        guess: None if the reader made none; a number or a word, or a dict of them
+        measured: the measured value, of the same kind
+        unit: the unit of numbers, as in a record ("B", "rows", "ratio"); words have none
+        what: what was measured, in a few words
     """
     if isinstance(measured, dict):
         guess = guess if isinstance(guess, dict) else dict.fromkeys(measured, guess)
@@ -22,23 +23,25 @@ def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
 
 
 def _line(guess, measured, unit, what) -> str:
-    told = f"{what + ': ' if what else ''}**measured {'nothing' if measured is None else _shown(measured, unit)}**"
+    result = (
+        f"{what + ': ' if what else ''}**measured {'nothing' if measured is None else _formatted(measured, unit)}**"
+    )
     guess = guess.item() if hasattr(guess, "item") else guess  # NumPy's and torch's numbers
     if guess is None or measured is None:
-        return told + (NO_GUESS if guess is None else ".")
+        return result + (NO_GUESS if guess is None else ".")
     if isinstance(measured, str):
-        return f"{told}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
+        return f"{result}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
     if not isinstance(guess, int | float) or not guess >= 0:
-        return f"{told}; your guess, {guess!r}, is no number of that kind."
-    way = "much" if guess > measured else "little"
+        return f"{result}; your guess, {guess!r}, is not a number of that kind."
+    direction = "much" if guess > measured else "little"
     if guess == measured:
-        off = "exactly that"
+        difference = "exactly that"
     elif min(guess, measured) == 0:
-        off = f"{_shown(abs(guess - measured), unit)} too {way}"
+        difference = f"{_formatted(abs(guess - measured), unit)} too {direction}"
     else:
-        off = f"{max(guess, measured) / min(guess, measured):.3g} times too {way}"
-    return f"{told}; you guessed {_shown(guess, unit)}: {off}."
+        difference = f"{max(guess, measured) / min(guess, measured):.3g} times too {direction}"
+    return f"{result}; you guessed {_formatted(guess, unit)}: {difference}."
 
 
-def _shown(value, unit) -> str:
+def _formatted(value, unit) -> str:
     return format_value(value, unit) if unit else str(value)

@@ -1,5 +1,6 @@
 """The site: executed notebooks, prose and records become a Jupyter Book.
 
-`scripts` fetches what moves the sliders, once; `stage` puts the book's source together; `machines` adds the
-figures of the reference machines; `build` calls Jupyter Book.
+`assemble` puts the book's source together: `template_context` has what the prose may refer to, `api` documents
+packages, `reference_tabs` adds the figures of the reference machines, and `scripts` fetches the scripts that pages
+need. `build` calls Jupyter Book, with `offline` as a Sphinx extension.
 """

@@ -1,11 +1,10 @@
-"""Pages of an importable package, from its docstrings, by Sphinx's autodoc."""
+"""The API page of a package: MyST that calls Sphinx's autodoc for each public name."""
 
 import ast
 import importlib
 import inspect
 from pathlib import Path
-
-from rlrepro.course.site.docstrings import as_restructured_text
+from textwrap import indent
 
 
 def api(package: str) -> str:
@@ -14,29 +13,27 @@ def api(package: str) -> str:
     blocks = []
     for name in sorted(module.__all__, key=str.lower):
         try:
-            found = getattr(module, name)
-        except ImportError:  # it is for another release, or for a library that is not here
-            blocks.append(_evaluated(_from_source(module, name)))
+            value = getattr(module, name)
+        except ImportError:  # for another release, or for a library that is not installed
+            blocks.append(_rst(f".. py:class:: {package}.{name}", "", _docstring_in_source(module, name)))
             continue
-        if not callable(found):
-            blocks.append(f"`{package}.{name}`\n: {', '.join(map(repr, found))}")
-            continue
-        lines = [f".. autofunction:: {package}.{name}"]
-        if inspect.isclass(found):
-            lines = [f".. autoclass:: {package}.{name}", "   :members:", "   :show-inheritance:"]
-        blocks.append(_evaluated(lines))
+        if inspect.isclass(value):
+            blocks.append(_rst(f".. autoclass:: {package}.{name}", ":members:", ":show-inheritance:"))
+        elif callable(value):
+            blocks.append(_rst(f".. autofunction:: {package}.{name}"))
+        else:
+            blocks.append(f"`{package}.{name}`\n: {', '.join(map(repr, value))}")
     return "\n\n".join(blocks)
 
 
-def _evaluated(lines: list[str]) -> str:
-    return "```{eval-rst}\n" + "\n".join(lines) + "\n```"
+def _rst(directive: str, *body: str) -> str:
+    """A directive of reStructuredText, as MyST."""
+    return "\n".join(["```{eval-rst}", directive, indent("\n".join(body), "   "), "```"])
 
 
-def _from_source(module, name: str) -> list[str]:
-    """A class that can't be imported here, as its file documents it."""
+def _docstring_in_source(module, name: str) -> str:
     for path in Path(module.__file__).parent.rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and node.name == name:
-                told = as_restructured_text(ast.get_docstring(node).splitlines())
-                return [f".. py:class:: {module.__name__}.{name}", "", *(f"   {line}" for line in told)]
+                return ast.get_docstring(node)
     raise LookupError(f"no class {name} in {module.__name__}")

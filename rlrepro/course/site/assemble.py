@@ -1,4 +1,4 @@
-"""Put the source of the book together: prose from `book/`, executed notebooks of a run, what records add to both."""
+"""Put the source of the book together: prose from `book/`, executed notebooks of a run, and what records add."""
 
 import re
 import shutil
@@ -9,43 +9,42 @@ import yaml
 from jinja2 import Environment, StrictUndefined, TemplateError
 
 from rlrepro.course.exercises.guesses import NO_GUESS
-from rlrepro.course.site import reference_tabs as machines
-from rlrepro.course.site import template_context as front
+from rlrepro.course.site.reference_tabs import reference_tabs
 from rlrepro.course.site.scripts import scripts
+from rlrepro.course.site.template_context import template_context
 
 BOOK = Path(__file__).parents[3] / "book"
-HIDDEN = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
-KEEPS_RECORDS = re.compile(r"\b(book\.add|keep_\w+)\(")
-FOLDED_LINES = 9  # of a cell that measures and keeps records, from which on it is folded away
-KEPT_OUT = shutil.ignore_patterns("_build", "__pycache__")
+# In place of our tags, those that Jupyter Book knows; a notebook may have Jupyter Book's own tags as well.
+SITE_TAGS = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
+NOT_COPIED = shutil.ignore_patterns("_build", "__pycache__")
 
 
 class NothingToShow(LookupError):
-    """A notebook of the table of contents was not run, or what is there of it can't be read."""
+    """A notebook in the table of contents was not run, or can't be read."""
 
 
 def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> None:
-    """Write the book's source to the folder `target`, which is made anew.
+    """Write the book's source to the folder `target`, which is replaced.
 
-    `run` holds executed notebooks and their records, `results` a folder of records for each reference machine;
-    `repository` is the project's address, which the Colab and Binder buttons lead to; none, and there are none.
-    Raises NothingToShow where the table of contents has a notebook that the run has not, or has damaged.
+    `run` has executed notebooks and their records, `results` a folder of records for each reference machine.
+    `repository` is the project's address for the Colab and Binder buttons; without it, pages have no such buttons.
+    Raises NothingToShow if a notebook in the table of contents is missing from the run or damaged.
     """
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(BOOK, target, ignore=KEPT_OUT)
+    shutil.copytree(BOOK, target, ignore=NOT_COPIED)
     shutil.copy(BOOK.parent / "CITATION.cff", target)
-    _fill_in(target, front.numbers(run, results, target / "figures", repository))
+    _fill_in(target, template_context(run, results, target / "figures", repository))
     _configure(target / "_config.yml", repository)
-    wanted = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
-    missing = [name for name in wanted if not (run / f"{Path(name).name}.ipynb").exists()]
+    pages = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
+    missing = [page for page in pages if not (run / f"{Path(page).name}.ipynb").exists()]
     if missing:
-        raise NothingToShow(f"{run} has no executed {', '.join(map(str, missing))}; `rlrepro reproduce` makes them")
+        raise NothingToShow(f"{run} has no executed {', '.join(missing)}; `rlrepro reproduce` makes them")
     (target / "notebooks").mkdir()
-    for name in wanted:
-        notebook = _read(run / f"{Path(name).name}.ipynb")
+    for page in pages:
+        notebook = _read(run / f"{Path(page).name}.ipynb")
         make_page(notebook)
-        notebook.cells += machines.tabs(Path(name).name, results, target / "figures")
-        nbformat.write(notebook, target / f"{name}.ipynb")
+        notebook.cells += reference_tabs(Path(page).name, results, target / "figures")
+        nbformat.write(notebook, target / f"{page}.ipynb")
     extra = target / "extra" / "scripts"
     extra.mkdir(parents=True)
     for path in scripts():
@@ -56,17 +55,17 @@ def _read(path: Path):
     try:
         return nbformat.read(path, as_version=4)
     except (ValueError, nbformat.ValidationError) as error:
-        raise NothingToShow(f"{path} can't be read: {str(error)[:100]}; remove it, and run it again") from error
+        raise NothingToShow(f"{path} can't be read: {str(error)[:100]}; remove it and run it again") from error
 
 
-def _fill_in(target: Path, numbers: dict) -> None:
-    """The prose with the numbers that it asks for as {{ name }}."""
+def _fill_in(target: Path, context: dict) -> None:
+    """Replace each {{ expression }} in the prose."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     for path in target.rglob("*.md"):
         try:
-            path.write_text(_relink(environment.from_string(path.read_text()).render(numbers)))
+            path.write_text(_relink(environment.from_string(path.read_text()).render(context)))
         except TemplateError as error:
-            raise NothingToShow(f"{path.relative_to(target)} asks for what is not there: {error}") from error
+            raise NothingToShow(f"{path.relative_to(target)} uses a name that does not exist: {error}") from error
 
 
 def _configure(path: Path, repository: str) -> None:
@@ -80,21 +79,19 @@ def _configure(path: Path, repository: str) -> None:
 
 
 def make_page(notebook) -> None:
-    """Cells as a page shows them: machinery folded away, links that the site knows, words beside each picture, and
-    nothing that only a reader with a kernel can answer."""
+    """Change the cells to what a page shows: set-up folded, links as the site spells them, alternative text for each
+    picture, and nothing that only a reader with a kernel can answer."""
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": [HIDDEN.get(tag, tag) for tag in tags]})
+        cell.metadata = nbformat.from_dict({"tags": [SITE_TAGS.get(tag, tag) for tag in tags]})
         if cell.cell_type == "markdown":
             cell.source = _relink(cell.source)
         elif "\ncheck(" in cell.source:
             cell.outputs = []
-        elif KEEPS_RECORDS.search(cell.source) and cell.source.count("\n") > FOLDED_LINES:
-            cell.metadata.tags.append("hide-input")
-        pictures = [each for each in cell.get("outputs", ()) if "image/png" in each.get("data", {})]
-        if pictures:  # the site has one text for all pictures of a cell
-            alts = [each.metadata.get("image/png", {}).get("alt", "") for each in pictures]
+        pictures = [output for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
+        if pictures:  # the site has one text for all pictures in a cell
+            alts = [picture.metadata.get("image/png", {}).get("alt", "") for picture in pictures]
             cell.metadata["mystnb"] = {"image": {"alt": " ".join(filter(None, alts)) or "a picture"}}
         for output in cell.get("outputs", ()):
             if "text/markdown" in output.get("data", {}):
@@ -102,12 +99,11 @@ def make_page(notebook) -> None:
 
 
 def _relink(text: str) -> str:
-    """Links as the site spells them: Jupyter keeps a heading, the site makes a slug of it; and the book is one folder
-    higher."""
+    """Links as the site spells them: headings as slugs, and the book one folder higher."""
     text = text.replace("](../book/", "](../")
-    return re.sub(r"\]\(([\w./-]+\.ipynb)?#([^)\s]+)\)", lambda found: f"]({found[1] or ''}#{slug(found[2])})", text)
+    return re.sub(r"\]\(([\w./-]+\.ipynb)?#([^)\s]+)\)", lambda link: f"]({link[1] or ''}#{slug(link[2])})", text)
 
 
 def slug(heading: str) -> str:
-    """A heading's anchor on the site, as GitHub makes it."""
+    """A heading's anchor on the site, the same as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.replace("-", " ").lower()).strip().replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Call Jupyter Book: a warning is an error, and nothing is asked of a network."""
+"""Call Jupyter Book, with warnings as errors and without network access."""
 
 import re
 import shutil
@@ -16,14 +16,14 @@ RESULTS = BOOK.parent / "results"
 
 
 class BookFailed(RuntimeError):
-    """Jupyter Book is not installed, warned of something, or failed."""
+    """Jupyter Book is not installed, gave a warning, or failed."""
 
 
 def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
-    """The book of that run, in `target/_build/html`; returns its first page. A book that is there already is replaced
-    when the new one is complete.
+    """Build the book of that run in `target/_build/html`, and return its first page.
 
-    Raises BookFailed with Jupyter Book's warnings, and NothingToShow and ScriptUnavailable as `stage` does.
+    An existing book is replaced once the new one is complete. Raises BookFailed with Jupyter Book's warnings, and
+    NothingToShow and ScriptUnavailable as `stage` does.
     """
     if not find_spec("jupyter_book"):
         raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
@@ -31,8 +31,8 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
     html.parent.mkdir(parents=True, exist_ok=True)
     lock = locked(html.parent / ".lock", "builds this book")
     with lock, tempfile.TemporaryDirectory(prefix=".new-", dir=html.parent) as folder:
-        for left in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         source = Path(folder) / "source"
         stage(Path(run), source, results=results, repository=address())
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
@@ -42,7 +42,7 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         except TookTooLong as error:
             raise BookFailed(str(error)) from error
         if done.returncode:
-            raise BookFailed("Jupyter Book says:\n" + "\n".join(_complaints(done.stdout + done.stderr)))
+            raise BookFailed("Jupyter Book says:\n" + "\n".join(_warnings(done.stdout + done.stderr)))
         if html.exists():
             html.rename(Path(folder) / "before")
         (Path(folder) / "_build" / "html").rename(html)
@@ -53,6 +53,6 @@ def _arguments(source: Path, out: str) -> list[str]:
     return ["build", str(source), "--path-output", out, "--all", "--warningiserror", "--keep-going", "--quiet"]
 
 
-def _complaints(text: str) -> list[str]:
+def _warnings(text: str) -> list[str]:
     lines = re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()
     return [line for line in lines if re.search("warning:|error:", line, re.IGNORECASE)] or lines[-20:]

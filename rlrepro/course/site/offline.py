@@ -1,5 +1,7 @@
-"""A Sphinx extension: pages ask no other server for anything, load nothing that they do not need, and begin in the
-reader's own light or dark mode. Formulas are MathML, which browsers set by themselves."""
+"""A Sphinx extension for pages that load nothing from other servers, and start in the reader's light or dark mode.
+
+Formulas become MathML, which browsers render without a script.
+"""
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -7,7 +9,7 @@ from latex2mathml.converter import convert
 
 def _page(app, pagename, templatename, context, doctree):
     context["default_mode"] = "auto"
-    # Thebe would start a kernel from another server; its theme declares it twice, which is an error in the console.
+    # Thebe would start a kernel on another server; the theme declares it twice, which is an error in the console.
     context["script_files"] = [
         script for script in context.get("script_files", ()) if "thebe" not in f"{script.filename} {script.attributes}"
     ]

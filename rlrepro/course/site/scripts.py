@@ -1,4 +1,4 @@
-"""The scripts that pages bring along, so that a reader's browser asks no other server for anything."""
+"""The scripts that pages bring along, so that a reader's browser contacts no other server."""
 
 import base64
 import hashlib
@@ -20,9 +20,9 @@ class ScriptUnavailable(RuntimeError):
 
 
 def scripts() -> list[Path]:
-    """The files that pages need; fetched through npm into the cache folder where they are not there yet.
+    """The files that pages need, fetched through npm into the cache folder the first time.
 
-    Raises ScriptUnavailable, with what to do, where that fails or a package is not the pinned one.
+    Raises ScriptUnavailable, with what to do, if that fails or a package is not the pinned one.
     """
     with PINS.open("rb") as file:
         return [path for pin in tomllib.load(file).values() for path in _unpacked(**pin)]
@@ -30,18 +30,18 @@ def scripts() -> list[Path]:
 
 def _unpacked(package: str, version: str, sha512: str, files: dict[str, str]) -> list[Path]:
     folder = cache_folder() / "scripts" / f"{package.replace('/', '-')}-{version}"
-    wanted = [folder / name for name in files]
-    if not _are_there(wanted):
+    paths = [folder / name for name in files]
+    if not _all_exist(paths):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as partial, locked(f"{folder}.lock", f"fetches {package}"):
-            if not _are_there(wanted):  # another process was not faster
+            if not _all_exist(paths):  # another process was not faster
                 _unpack(f"{package}@{version}", sha512, files, Path(partial) / "files")
                 shutil.rmtree(folder, ignore_errors=True)
                 (Path(partial) / "files").rename(folder)
-    return wanted
+    return paths
 
 
-def _are_there(files: list[Path]) -> bool:
+def _all_exist(files: list[Path]) -> bool:
     return all(file.exists() and file.stat().st_size for file in files)
 
 
@@ -49,7 +49,7 @@ def _unpack(requirement: str, sha512: str, files: dict[str, str], target: Path) 
     target.mkdir()
     archive = _pack(requirement, target.parent)
     if base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() != sha512:
-        raise ScriptUnavailable(f"npm sent {requirement} with another hash than {PINS.name} has; do not use it")
+        raise ScriptUnavailable(f"npm sent {requirement} with another hash than in {PINS.name}; do not use it")
     with tarfile.open(archive) as packed:
         for name, member in files.items():
             with (target / name).open("wb") as file:
@@ -57,12 +57,12 @@ def _unpack(requirement: str, sha512: str, files: dict[str, str], target: Path) 
 
 
 def _pack(requirement: str, folder: Path) -> Path:
-    """npm's archive of a package, downloaded to the folder."""
+    """The archive of a package that npm downloads to the folder."""
     npm = shutil.which("npm")
     if npm is None:
-        raise ScriptUnavailable(f"{requirement} has to be fetched once, with npm, which is not here: install Node.js")
+        raise ScriptUnavailable(f"{requirement} has to be fetched once, with npm, which was not found: install Node.js")
     command = [npm, "pack", requirement, "--silent", "--pack-destination", str(folder)]
-    advice = "Its registry answers too slowly, or stays silent: try again, or name another one in npm_config_registry."
+    advice = "The registry is too slow or does not answer: try again, or name another one in npm_config_registry."
     try:
         with waiting_for(f"npm pack {requirement}", NPM_SECONDS, advice) as allowed:
             done = subprocess.run(
@@ -72,8 +72,8 @@ def _pack(requirement: str, folder: Path) -> Path:
         raise ScriptUnavailable(str(error)) from error
     if done.returncode:
         reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no reason given"]
-        raise ScriptUnavailable(f"npm could not fetch {requirement}; try again with a network. npm said: {reason[0]}")
+        raise ScriptUnavailable(f"npm could not fetch {requirement}; try again when online. npm said: {reason[0]}")
     archives = list(folder.glob("*.tgz"))
     if len(archives) != 1:
-        raise ScriptUnavailable(f"npm said that it fetched {requirement}, but left {len(archives)} archives")
+        raise ScriptUnavailable(f"npm reported that it fetched {requirement}, but left {len(archives)} archives")
     return archives[0]

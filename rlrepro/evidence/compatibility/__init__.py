@@ -1,5 +1,5 @@
-"""What works with what: each fix tried with releases of its library, in environments of their own.
+"""Which fix works with which release: each is tested in a separate environment per release of its library.
 
-`environments.toml` says what is tried, `environments` makes each environment and runs the fix's own tests in it, and
-`table` writes what was found into the book and into the fixes.
+`environments.toml` lists what is tested, `environments` creates each environment and runs the fix's own tests in it,
+and `table` writes the results into the book and into the fixes.
 """

@@ -1,4 +1,4 @@
-"""Make an environment for each release, install the wheel beside it, and run the fixes' own tests there."""
+"""Create an environment for each release, install the wheel into it, and run the fixes' own tests there."""
 
 import json
 import os
@@ -12,17 +12,18 @@ from pathlib import Path
 from rlrepro.metadata import tomllib
 
 PLAN = tomllib.loads(Path(__file__).with_name("environments.toml").read_text())
-PYENV = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin"))  # uv asks its shims
-SECONDS = 900  # for an installation, and for the tests of a fix
+# The interpreters themselves: pyenv's shims, which uv would find, refuse versions that are not selected.
+PYENV = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/*/bin"))
+TIMEOUT_S = 900  # for an installation, and for the tests of a fix
 
 
 class UvMissing(RuntimeError):
-    """uv, which makes the environments, is not installed."""
+    """uv, which creates the environments, is not installed."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A Python, what is installed in it, and the fixes that are tried there."""
+    """A Python version, the requirements installed for it, and the fixes tested there."""
 
     python: str
     requirements: tuple[str, ...]
@@ -30,24 +31,24 @@ class Environment:
 
     @property
     def release(self) -> tuple[str, str]:
-        """The library that it is made for, and its release."""
+        """The library that the environment is for, and its release."""
         name, release = self.requirements[0].split("==")
         return name, release
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Whether a fix works in an environment, why it does not, and what is installed there."""
+    """Whether a fix works in an environment, and what is installed there."""
 
     environment: Environment
     fix: str
     works: bool
-    why: str  # it does not; empty where it does
+    why: str  # why it does not work; empty if it does
     versions: dict[str, str]
 
 
 def environments(only: tuple[str, ...] = ()) -> list[Environment]:
-    """All that are planned, or those whose release begins like one of these ("tianshou", "torchrl==0.6")."""
+    """All planned environments, or those whose release starts with one of these ("tianshou", "torchrl==0.6")."""
     planned = [
         Environment(each["python"], tuple(each["requirements"]), tuple(each["fixes"])) for each in PLAN["environments"]
     ]
@@ -55,63 +56,66 @@ def environments(only: tuple[str, ...] = ()) -> list[Environment]:
 
 
 def outcomes(environment: Environment, wheel: Path) -> Iterator[Outcome]:
-    """Make the environment in a temporary folder and try each fix in it. Raises UvMissing."""
+    """Create the environment in a temporary folder and test each fix in it. Raises UvMissing."""
     with tempfile.TemporaryDirectory(prefix="rlrepro-matrix-") as folder:
         python = Path(folder) / "venv" / "bin" / "python"
         failed = make(python, environment.python, wheel, "pytest", *environment.requirements)
         versions = {} if failed else _versions(python)
         for fix in environment.fixes:
-            yield Outcome(environment, fix, *_tried(python, fix, folder, failed), versions)
+            yield Outcome(environment, fix, *_test(python, fix, folder, failed), versions)
 
 
 def make(python: Path, version: str, *requirements: str | Path) -> str:
-    """Make an environment with a Python of that version at `python` (FOLDER/bin/python), and install into it. Returns
-    why that is not possible, empty where it was. Raises UvMissing."""
+    """Create an environment for that version of Python, whose interpreter is `python` (FOLDER/bin/python), and install
+    into it.
+
+    Returns an empty string, or why it failed. Raises UvMissing.
+    """
     return call("uv", "venv", "--quiet", "--python", version, python.parents[1]) or call(
         "uv", "pip", "install", "--quiet", "--python", python, *requirements
     )
 
 
-def _tried(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]:
+def _test(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]:
     if failed:
         return False, f"can't be installed: {failed}"
     module = f"rlrepro.fixes.{PLAN['fixes'][fix]['test'].removesuffix('.py').replace('/', '.')}"
     options = ("-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "--rootdir", folder)
-    told = call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
-    return not told, told
+    failure = call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
+    return not failure, failure
 
 
 def call(*command, folder: str | Path | None = None) -> str:
-    """Run a command; empty where it succeeded, else the line that says why not. Raises UvMissing."""
+    """Run a command. Returns an empty string, or the line of output that says why it failed. Raises UvMissing."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["OMP_NUM_THREADS"] = "1"  # the tests' networks are small
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *map(str, PYENV), environment["PATH"]])
     try:
         done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=SECONDS
+            list(map(str, command)), capture_output=True, text=True, cwd=folder, env=environment, timeout=TIMEOUT_S
         )
     except FileNotFoundError:
-        raise UvMissing(f"there is no {command[0]}, which makes the environments: pip install uv") from None
+        raise UvMissing(f"{command[0]} not found, which creates the environments: pip install uv") from None
     except subprocess.TimeoutExpired:
-        return f"not done after {SECONDS} s"
+        return f"not finished after {TIMEOUT_S} s"
     return "" if done.returncode == 0 else _reason(done.stdout + done.stderr)
 
 
 def _reason(text: str) -> str:
-    """The line of pytest's or uv's output that says what is wrong; the last one of another's."""
+    """The line of pytest's or uv's output that says what is wrong; the last line of any other output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for mark in ("E ", "╰─▶", "cause:", "error:"):
         for line in lines:
             if line.startswith(mark):
                 return " ".join(line.removeprefix(mark).split())[:300]
-    return lines[-1][:300] if lines else "failed without a word"
+    return lines[-1][:300] if lines else "failed without output"
 
 
 def _versions(python: Path) -> dict[str, str]:
     script = (
         "import json, platform; from importlib import metadata;"
-        "print(json.dumps({each.name.lower(): each.version for each in metadata.distributions()}"
+        "print(json.dumps({package.name.lower(): package.version for package in metadata.distributions()}"
         "| {'python': platform.python_version()}))"
     )
-    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, timeout=SECONDS)
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
     return json.loads(done.stdout)

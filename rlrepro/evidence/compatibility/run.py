@@ -1,4 +1,4 @@
-"""Try what is planned, and keep a record of each fix with each release."""
+"""Test the planned environments, with a record for each fix and release."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +9,17 @@ from rlrepro.evidence.compatibility.table import NAME
 
 
 def run(path: Path, wheel: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome]:
-    """Try each planned environment and add its outcomes to the records at `path`, in place of older ones of the same
+    """Test each planned environment and add its outcomes to the records at `path`, replacing older ones for the same
     release. Raises UvMissing, and what RecordBook raises."""
     chosen = environments(only)
-    releases = {each.release for each in chosen}
+    releases = {environment.release for environment in chosen}
     book = RecordBook(path, case=NAME.partition(".")[0], profile="full", device="cpu", seed=0)
     if path.exists():
-        kept = [
-            each for each in read_records(path) if (each.setting["library"], each.setting["release"]) not in releases
-        ]
-        book.records = Records(kept)
+        book.records = Records(
+            record
+            for record in read_records(path)
+            if (record.setting["library"], record.setting["release"]) not in releases
+        )
     for environment in chosen:
         library, release = environment.release
         for outcome in outcomes(environment, wheel):

@@ -1,4 +1,4 @@
-"""What was found about releases, as a table of the book, and as what the fixes say of themselves."""
+"""The results as a table for the book, and as the releases that each fix names in its docstring and errors."""
 
 import re
 from pathlib import Path
@@ -7,52 +7,53 @@ from packaging.version import Version
 
 from rlrepro.evidence.compatibility.environments import PLAN
 from rlrepro.evidence.records import Record, Records
+from rlrepro.evidence.tables import markdown_table
 
 NAME = "compatibility.works"
 FIXES = Path(__file__).parents[2] / "fixes"
-HEAD = '"""Releases that these fixes were tested with, in environments of their own: by `rlrepro matrix --write`."""'
+HEAD = '"""Releases that these fixes were tested with; written by `rlrepro matrix --write`."""'
 
 
 def rows(records: Records) -> list[Record]:
-    """The newest record of each fix in each environment, in the order of fixes and releases."""
+    """The newest record for each fix and environment, ordered by fix and release."""
     fixes = list(PLAN["fixes"])
     newest = {
-        tuple(each.setting[key] for key in ("fix", "release", "python", "torch", "gymnasium")): each
-        for each in records.where(NAME)
+        tuple(record.setting[key] for key in ("fix", "release", "python", "torch", "gymnasium")): record
+        for record in records.where(NAME)
     }
-    return sorted(newest.values(), key=lambda each: (fixes.index(each.setting["fix"]), _version(each)))
+    return sorted(newest.values(), key=lambda r: (fixes.index(r.setting["fix"]), Version(r.setting["release"])))
 
 
 def markdown(records: Records) -> str:
-    """The table of all rows: fix, library and release, Python, torch, and whether it works or why not."""
-    lines = ["| fix | with | Python | torch | gymnasium | works |", "|---|---|---|---|---|---|"]
-    for each in rows(records):
-        known = {key: value or "–" for key, value in each.setting.items()}
-        works = "yes" if each.value else f"no: {known['why'].replace('|', chr(92) + '|')}"
-        lines.append(
-            "| `{fix}` | {library} {release} | {python} | {torch} | {gymnasium} | ".format(**known) + works + " |"
-        )
-    return "\n".join(lines)
+    """The table of all rows: fix, library and release, versions, and whether it works or why not."""
+    cells = []
+    for record in rows(records):
+        setting = {key: value or "–" for key, value in record.setting.items()}
+        works = "yes" if record.value else f"no: {setting['why']}"
+        library = f"{setting['library']} {setting['release']}"
+        cells.append((f"`{setting['fix']}`", library, setting["python"], setting["torch"], setting["gymnasium"], works))
+    return markdown_table(("fix", "with", "Python", "torch", "gymnasium", "works"), cells)
 
 
 def tested_with(records: Records) -> dict[str, tuple[str, str]]:
-    """Of each fix its library, and the releases that it works with and fails with, as its error says them."""
-    found = {}
+    """For each fix its library, and the releases it works and fails with, as its error messages list them."""
+    texts = {}
     for fix, plan in PLAN["fixes"].items():
-        mine = [each for each in rows(records) if each.setting["fix"] == fix]
-        works, fails = (
-            list(dict.fromkeys(_release(each) for each in mine if each.value is value)) for value in (True, False)
-        )
-        fails = ", ".join(each for each in fails if each not in works)
-        told = (", ".join(works) or "no release") + (f" (fails with {fails})" if fails else "")
-        found |= dict.fromkeys(plan.get("names", [fix]), (plan["library"], told))
-    return found
+        releases = {True: [], False: []}
+        for record in rows(records):
+            if record.setting["fix"] == fix:
+                releases[record.value].append(_release(record))
+        works = dict.fromkeys(releases[True])
+        fails = ", ".join(release for release in dict.fromkeys(releases[False]) if release not in works)
+        text = (", ".join(works) or "no release") + (f" (fails with {fails})" if fails else "")
+        texts |= dict.fromkeys(plan.get("names", [fix]), (plan["library"], text))
+    return texts
 
 
 def write(records: Records, folder: Path = FIXES) -> list[Path]:
-    """Write `tested_with.py` of each folder, and the line "Tested with ..." of each docstring; returns the files that
-    have changed."""
-    told, texts = tested_with(records), {}
+    """Write `tested_with.py` in each folder, and the line "Tested with ..." in each docstring. Returns the changed
+    files."""
+    tested, texts = tested_with(records), {}
     for product in sorted({plan["test"].split("/")[0] for plan in PLAN["fixes"].values()}):
         names = [
             name
@@ -60,7 +61,7 @@ def write(records: Records, folder: Path = FIXES) -> list[Path]:
             for name in plan.get("names", [fix])
             if plan["test"].startswith(f"{product}/")
         ]
-        entries = "".join(f'    "{name}": ("{told[name][0]}", "{told[name][1]}"),\n' for name in sorted(names))
+        entries = "".join(f'    "{name}": ("{tested[name][0]}", "{tested[name][1]}"),\n' for name in sorted(names))
         texts[folder / product / "tested_with.py"] = (
             f"{HEAD}\n\nTESTED_WITH = {{  # fix: library, releases\n{entries}}}\n"
         )
@@ -69,7 +70,7 @@ def write(records: Records, folder: Path = FIXES) -> list[Path]:
                 text = texts.get(path, path.read_text())
                 line = rf"(?s)(class {name}\b.*?\n    Tested with ).*?\.\n"
                 if re.search(rf"^class {name}\b", text, re.MULTILINE):
-                    texts[path] = re.sub(line, lambda found, name=name: f"{found[1]}{' '.join(told[name])}.\n", text)
+                    texts[path] = re.sub(line, lambda match, name=name: f"{match[1]}{' '.join(tested[name])}.\n", text)
     changed = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
     for path in changed:
         path.write_text(texts[path])
@@ -77,10 +78,6 @@ def write(records: Records, folder: Path = FIXES) -> list[Path]:
 
 
 def _release(record: Record) -> str:
-    """The release of the fix's library; torch's, for a fix of any network."""
+    """The release of the fix's library, which is torch for a fix that works with any network."""
     library = PLAN["fixes"][record.setting["fix"]]["library"]
     return record.setting["torch"].partition("+")[0] if library == "torch" else record.setting["release"]
-
-
-def _version(record: Record) -> Version:
-    return Version(record.setting["release"])

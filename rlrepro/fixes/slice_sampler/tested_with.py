@@ -1,4 +1,4 @@
-"""Releases that these fixes were tested with, in environments of their own: by `rlrepro matrix --write`."""
+"""Releases that these fixes were tested with; written by `rlrepro matrix --write`."""
 
 TESTED_WITH = {  # fix: library, releases
     "IncrementalSliceSampler": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1"),

@@ -1,4 +1,4 @@
-"""Releases that these fixes were tested with, in environments of their own: by `rlrepro matrix --write`."""
+"""Releases that these fixes were tested with; written by `rlrepro matrix --write`."""
 
 TESTED_WITH = {  # fix: library, releases
     "ChunkedPPO": ("tianshou", "2.0.1"),

@@ -10,7 +10,8 @@ from tianshou.utils.net.common import ActorCritic, Net
 from tianshou.utils.net.discrete import Actor, Critic
 from torch.distributions import Categorical
 
-ROLLOUT, ENVS = 2048, 8
+ENVS = 8
+ROLLOUT = 2048  # timesteps
 
 
 def train():

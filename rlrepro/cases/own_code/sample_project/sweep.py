@@ -1,22 +1,23 @@
-"""The same training with several seeds at once."""
+"""Training runs with several seeds at once."""
 
 import multiprocessing
 
 from stable_baselines3 import PPO
 
 SEEDS = 4
+STEPS = 128
 
 
 def train(seed):
     model = PPO(
-        "MlpPolicy", "Pendulum-v1", seed=seed, n_steps=128, policy_kwargs={"net_arch": [256, 256]}, device="cpu"
+        "MlpPolicy", "Pendulum-v1", seed=seed, n_steps=STEPS, policy_kwargs={"net_arch": [256, 256]}, device="cpu"
     )
-    model.learn(128)
+    model.learn(STEPS)
     return seed
 
 
 def main():
-    with multiprocessing.get_context("spawn").Pool(SEEDS) as pool:
+    with multiprocessing.Pool(SEEDS) as pool:
         pool.map(train, range(SEEDS))
 
 

@@ -4,7 +4,9 @@ import torch
 from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
 
-EPISODE, WRITTEN, TIMES = 500, 1_000_000, 6
+EPISODE = 500  # timesteps
+WRITTEN = 1_000_000  # timesteps at a time
+TIMES = 6
 
 
 def episodes(first):

@@ -1,0 +1,14 @@
+"""What chapter 7 measures."""
+
+from rlrepro.evidence.schema import Quantity
+
+RECORDS = (
+    Quantity("cost", "ratio", ("rule", "what")),  # the slow way against its fix
+    Quantity("findings", "count", ("state",)),  # of the doctor in all runs; state: before or after the fixes
+    Quantity("largest_pass", "rows", ("state",)),  # without gradients, in ppo.py
+    Quantity("sample", "s", ("state",)),  # from the full buffer of world_model.py
+    Quantity("train", "s", ("state",)),  # gradient steps of all runs of sweep.py
+    Quantity("transition", "B", ("state",)),  # as recommender.py stores it
+    Quantity("time", "s", ("state", "kind")),  # of all processes of sweep.py
+    Quantity("tried", "ratio", ("variables",)),  # gradient steps per second of sweep.py, with and without these
+)

@@ -1,0 +1,70 @@
+"""The sample project: copied, and its scripts run under the doctor's watch."""
+
+import os
+import re
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from rlrepro.cases.own_code import Settings
+from rlrepro.doctor.live import trial
+from rlrepro.doctor.live.command import run
+from rlrepro.doctor.live.report import Report
+from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
+
+SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
+SIDE_BY_SIDE = ("ppo.py", "recommender.py")  # only counts and bytes of these are recorded, no times
+ALONE = ("world_model.py", "sweep.py")
+# tianshou 1.0.0 compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
+ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1"}
+
+
+def copy_project(folder: Path, settings: Settings) -> Path:
+    """A fresh copy of the project, with the sizes that the settings give."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(SAMPLE_PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    _set_constant(folder / "ppo.py", "ROLLOUT", settings.rollout)
+    _set_constant(folder / "world_model.py", "WRITTEN", settings.written)
+    _set_constant(folder / "sweep.py", "STEPS", settings.steps)
+    return folder
+
+
+def _set_constant(script: Path, name: str, value: int) -> None:
+    text, count = re.subn(rf"^{name} = [\d_]+", f"{name} = {value:_}", script.read_text(), flags=re.MULTILINE)
+    if count != 1:
+        raise LookupError(f"{script} should have one line `{name} = NUMBER`, found {count}")
+    script.write_text(text)
+
+
+def run_scripts(project: Path) -> dict[str, Report]:
+    """The doctor's report on each script of the project: `rlrepro doctor --run -- python SCRIPT`.
+
+    Raises RuntimeError if a script fails, and TookTooLong if it does not end.
+    """
+    with ThreadPoolExecutor() as threads:
+        reports = dict(zip(SIDE_BY_SIDE, threads.map(lambda name: _run(project, name), SIDE_BY_SIDE), strict=True))
+    return reports | {name: _run(project, name) for name in ALONE}
+
+
+def try_variants(project: Path, script: str, report: Report) -> list[trial.Trial]:
+    """The further runs of `rlrepro doctor --run --try -- python SCRIPT`, by the report on the first."""
+    return trial.try_variants(_command(script), report, folder=project, stdout=sys.__stderr__)
+
+
+def _command(script: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", script]
+
+
+def _run(project: Path, script: str) -> Report:
+    allowed, start = limit(SCRIPT_SECONDS), time.monotonic()
+    report, status = run(
+        _command(script), folder=project, stdout=sys.__stderr__, seconds=allowed, environment=ENVIRONMENT
+    )
+    path = os.fspath(project / script)
+    if time.monotonic() - start >= allowed:
+        raise TookTooLong(overrun(path, allowed, "Run it by itself to see why."))
+    if status:
+        raise RuntimeError(f"{path} ended with status {status}; run it by itself to see why")
+    return report

@@ -1,0 +1,135 @@
+"""The contract that every case keeps: each package in `rlrepro/cases`, except `common`."""
+
+import ast
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rlrepro.cases import all_cases, case_of
+from rlrepro.cases.common.profiles import settings_for
+from rlrepro.evidence import read_records
+from rlrepro.evidence.schema import declared
+from rlrepro.lab.units import UNITS
+
+from .conftest import ROOT
+
+CASES = all_cases()
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: name_of(case))
+
+
+def name_of(case):
+    return case.__name__.rpartition(".")[2]
+
+
+def notebook_cells(case):
+    return nbformat.read(ROOT / "notebooks" / f"{case.CHAPTER}.ipynb", as_version=4).cells
+
+
+def sections(case):
+    """Each heading of the notebook, with the source of the code cells below it."""
+    heading, found = None, {}
+    for cell in notebook_cells(case):
+        if cell.cell_type == "markdown":
+            for heading in re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE):
+                found[heading] = ""
+        elif cell.cell_type == "code":
+            found[heading] = found.get(heading, "") + cell.source + "\n"
+    return found
+
+
+def own_functions(module):
+    """The public functions that a module defines itself."""
+    functions = vars(module).items()
+    return {
+        name: value
+        for name, value in functions
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+
+def added_names(case):
+    """(names in calls of `bench.add`, other strings in files that call it with a computed name)."""
+    literal, possible = set(), set()
+    for path in Path(case.__file__).parent.glob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = [node.args[0] for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "bench.add"]
+        literal |= {name.value for name in names if isinstance(name, ast.Constant)}
+        if not all(isinstance(name, ast.Constant) for name in names):
+            possible |= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return literal, possible
+
+
+def test_cases_are_found_by_their_chapter():
+    assert len({case.CHAPTER for case in CASES}) == len(CASES) >= 6
+    assert all(case_of(case.CHAPTER) is case for case in CASES) and case_of("no such chapter") is None
+
+
+@each_case
+def test_the_chapter_is_a_notebook_that_makes_a_bench(case):
+    code = "\n".join(cell.source for cell in notebook_cells(case) if cell.cell_type == "code")
+    assert re.search(r"\bBench\(", code) and not re.search(r"\b(bench|book)\.add\(", code)
+
+
+@each_case
+def test_profiles_are_three_settings_of_one_kind(case):
+    assert list(case.SETTINGS) == ["tiny", "smoke", "full"]
+    assert {type(settings) for settings in case.SETTINGS.values()} == {case.Settings}
+    assert dataclasses.is_dataclass(case.Settings) and case.Settings.__dataclass_params__.frozen
+
+
+@each_case
+def test_a_gpu_replaces_settings_that_exist(case):
+    on_cuda = getattr(case, "ON_CUDA", {})
+    assert set(on_cuda) <= set(case.SETTINGS)
+    for profile, settings in case.SETTINGS.items():
+        assert settings_for(case, profile, "cpu") == settings
+        replaced = settings_for(case, profile, "cuda:0")  # raises TypeError for a name that settings don't have
+        assert replaced == dataclasses.replace(settings, **on_cuda.get(profile, {}))
+
+
+@each_case
+def test_claims_name_the_section_that_measures_them(case):
+    measured = {heading for heading, code in sections(case).items() if re.search(r"\w\(bench[,)]", code)}
+    for claim in case.CLAIMS:
+        assert claim.chapter == case.CHAPTER and claim.section in measured, claim.id
+
+
+@each_case
+def test_records_are_declared_once_in_a_known_unit(case):
+    names = [quantity.name for quantity in case.RECORDS]
+    assert names and len(set(names)) == len(names)
+    assert {quantity.unit for quantity in case.RECORDS} <= set(UNITS)
+    assert not [q.name for q in case.RECORDS if len({*q.keys, *q.optional}) < len(q.keys) + len(q.optional)]
+
+
+@each_case
+def test_what_is_measured_is_declared_and_the_reverse(case):
+    names = {quantity.name for quantity in case.RECORDS}
+    literal, possible = added_names(case)
+    assert literal <= names, "added, but not in RECORDS"
+    assert names <= literal | possible, "in RECORDS, but never added"
+
+
+@each_case
+def test_measurements_take_a_bench_and_plots_take_records(case):
+    for module, parameter in ((case.measure, "bench"), (case.plots, "records")):
+        functions = own_functions(module)
+        assert functions
+        for name, function in functions.items():
+            assert next(iter(inspect.signature(function).parameters), None) == parameter, name
+
+
+@each_case
+def test_reference_records_are_as_declared(case):
+    paths = sorted(ROOT.glob(f"results/*/{case.CHAPTER}.jsonl"))
+    assert paths
+    for path in paths:
+        for record in read_records(path):
+            prefix, _, name = record.name.partition(".")
+            quantity = declared(case.RECORDS, name)
+            quantity.check(record.setting)
+            assert (prefix, record.unit) == (name_of(case), quantity.unit), path
