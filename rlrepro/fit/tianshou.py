@@ -71,9 +71,9 @@ class TianshouStages:
         return np.maximum(*peaks).round().astype(int)
 
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
-        """The gradient steps. The last minibatch is the largest, and two before it represent all others. Each further
+        """The gradient steps. The last minibatch is the largest, and one before it represents all others. Each further
         transition of the rollout adds the bytes that are kept of it."""
-        traced = min(rollout, 3 * batch_size + rollout % batch_size)
+        traced = min(rollout, 2 * batch_size + rollout % batch_size)
         further = round(self._bytes_per_transition() * (rollout - traced)) if rollout > traced else 0
         return self._peak_of_learning(traced, batch_size) + further
 

@@ -3,7 +3,7 @@
 Upstream: thu-ml/tianshou#1168 calls them "a bit confusing".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import lazy_loader
 
@@ -23,34 +23,33 @@ class Settings:
     max_batchsizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     profile_sizes: tuple[int, int, int]  # (rollout, max_batchsize, batch_size) of the update drawn over time
-    envs: int  # of the collector's step
-    collect_releases: tuple[str, ...]
-    planned_sizes: tuple[tuple[int, int, int], ...]  # (rollout, max_batchsize, batch_size) of plans compared with runs
+    planned_sizes: tuple[tuple[int, int, int], ...]  # the same, of plans compared with runs
+    envs: int = 64  # of one step of the collector
+    collect_releases: tuple[str, ...] = (BUGGY, "1.1.0", "1.2.0", NEWEST)
+    grid_sizes: tuple[int, ...] = (64, 256, 1024, 4096, 10_000)  # of the planned grid
+    cameras: tuple[str, ...] = ("Nature, 84×84", "residual, 240×320", "residual ×3, 480×640")
 
 
+SMOKE = Settings(
+    network="residual",
+    rollout=32,
+    gib=0.053,
+    max_batchsizes=(4, 16, 32),
+    batch_sizes=(4, 16),
+    profile_sizes=(32, 8, 8),
+    planned_sizes=((32, 4, 4), (32, 16, 8)),
+)
 SETTINGS = {
-    "tiny": Settings(
-        network="residual",
-        rollout=64,
-        gib=0.08,
-        max_batchsizes=(8, 64),
-        batch_sizes=(8, 32),
-        profile_sizes=(64, 16, 16),
-        envs=64,
+    "tiny": replace(
+        SMOKE,
+        max_batchsizes=(4, 32),
+        planned_sizes=((32, 16, 8),),
+        envs=16,
         collect_releases=(BUGGY, NEWEST),
-        planned_sizes=((64, 32, 16),),
+        grid_sizes=(64, 1024, 10_000),
+        cameras=("Nature, 84×84", "residual ×3, 480×640"),
     ),
-    "smoke": Settings(
-        network="residual",
-        rollout=64,
-        gib=0.08,
-        max_batchsizes=(8, 32, 64),
-        batch_sizes=(8, 32),
-        profile_sizes=(64, 16, 16),
-        envs=64,
-        collect_releases=(BUGGY, "1.1.0", "1.2.0", NEWEST),
-        planned_sizes=((64, 8, 8), (64, 32, 16)),
-    ),
+    "smoke": SMOKE,
     "full": Settings(
         network="residual",
         rollout=10_000,
@@ -58,12 +57,10 @@ SETTINGS = {
         max_batchsizes=(64, 4096),
         batch_sizes=(512, 4096),
         profile_sizes=(512, 256, 256),
-        envs=64,
-        collect_releases=(BUGGY, "1.1.0", "1.2.0", NEWEST),
         planned_sizes=((4096, 64, 64), (4096, 256, 256), (4096, 4096, 512)),
     ),
 }
-_CARD = {
+ON_CARD = {
     "rollout": 2048,
     "gib": 1.0,
     "max_batchsizes": (128, 512, 2048),
@@ -71,7 +68,7 @@ _CARD = {
     "profile_sizes": (512, 64, 64),
     "planned_sizes": ((2048, 64, 64), (2048, 512, 256)),
 }
-ON_CUDA = {"tiny": _CARD, "smoke": _CARD}
+ON_CUDA = {"tiny": ON_CARD, "smoke": ON_CARD}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
