@@ -42,9 +42,10 @@ def release(version: str) -> Release:
 
 def in_both(fn, *args, **kwargs) -> dict:
     """`fn(...)` under BUGGY and NEWEST, by version. They share the cores: only for bytes and counts, not for times."""
+    versions = BUGGY, NEWEST
     with ThreadPoolExecutor() as pool:
-        runs = {version: pool.submit(release(version).run, fn, *args, **kwargs) for version in (BUGGY, NEWEST)}
-    return {version: run.result() for version, run in runs.items()}
+        results = pool.map(lambda version: release(version).run(fn, *args, **kwargs), versions)
+        return dict(zip(versions, results, strict=True))
 
 
 def start_releases() -> None:
