@@ -116,12 +116,12 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
     ],
     "1.1": [
         (FAILED, "no answer yet for: 1.0.0"),
-        (FAILED | {"1.0.0 fails in logp_old": "max_batchsize"}, "Look again"),
+        (FAILED | {"1.0.0 fails in logp_old": "max_batchsize"}, "*Count the forward passes* again"),
     ],
     "1.2": [
-        (lambda rows, size: size, "100 rows"),
-        (lambda rows, size: 32 + rows % 32, "largest chunk"),
-        (lambda rows, size: size + rows % size, "20 rows"),
+        (lambda rollout, size: size, "rollout of 100"),
+        (lambda rollout, size: 32 + rollout % 32, "largest chunk"),
+        (lambda rollout, size: size + rollout % size, "rollout of 20"),
     ],
     "1.3": [(2048, "does not fit"), (16, "so does twice"), (500, "power of two")],
     "1.4": [(1000, "too small, by orders"), (300_000_000, "too large")],

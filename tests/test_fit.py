@@ -24,8 +24,8 @@ from rlrepro.cases.common.tianshou_vectors import (
     mlp,
     vector_rollout,
 )
-from rlrepro.fit import CannotPlan, operators, plan, planner
-from rlrepro.fit.memory_plan import RESERVE
+from rlrepro.fit import CannotPlan, Plan, operators, plan, planner
+from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab import VirtualCard, peak_memory
 
 MIB = 2**20
@@ -489,6 +489,15 @@ print(planned.peak_bytes, int(resident.split()[1]) * 1024)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     peak, resident = map(int, done.stdout.split()[-2:])
     assert peak > 100e9 and resident < 1e9
+
+
+def test_a_plan_is_a_value_that_runs_nothing():
+    planned = make_plan("mlp", rollout=64)
+    sizes = {"rollout": 64, "max_batchsize": 256, "batch_size": 64, "envs": 1, "device_memory_gib": 1}
+    copied = Plan(**sizes, stages=planned.stages, margins=planned.margins, _planner=None)
+    assert copied == planned.at(device_memory_gib=1) == planned.at(device_memory_gib=1)
+    assert copied != planned and copied != planned.at(device_memory_gib=1, rollout=65)
+    assert copied.fits() and copied.failing_stage(copied.needed["learn"] / 2**30 - 1e-6) == "learn"
 
 
 def test_networks_larger_than_this_machine_are_planned_on_the_meta_device():

@@ -18,8 +18,9 @@ from rlrepro.cases.parallel_training import SMALL_NET
 from rlrepro.cases.parallel_training import ensemble_timing as members
 from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.two_batch_sizes import NEWEST
-from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
-from rlrepro.cases.two_batch_sizes.measure import RandomFrames
+from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes
+from rlrepro.cases.two_batch_sizes.measure import plan_over_run
+from rlrepro.cases.two_batch_sizes.workloads import RandomFrames
 from rlrepro.fit import plan
 from rlrepro.lab import MemoryHistory, Release, compare, peak_memory
 
@@ -50,7 +51,7 @@ def test_a_plan_is_safe_and_near_on_every_stage(network, max_batchsize, batch_si
     )
     with Release(f"tianshou=={NEWEST}") as newest:
         run = newest.run(two_batch_sizes.update, rows, max_batchsize, batch_size, None, network, "cuda")
-    ratios = two_batch_sizes.plan_over_run(planned, run["stages"], "cuda")
+    ratios = plan_over_run(planned, run["stages"], "cuda")
     assert all(1 <= ratio <= 1.15 for ratio in ratios.values()), ratios
 
 

@@ -3,7 +3,7 @@
 from rlrepro.cases import logp_old, two_batch_sizes
 from rlrepro.cases.common.profiles import settings_for
 from rlrepro.cases.common.tianshou_ppo import visual_networks
-from rlrepro.cases.two_batch_sizes import measure
+from rlrepro.cases.two_batch_sizes import workloads
 from rlrepro.fit import plan
 
 
@@ -16,8 +16,8 @@ def test_on_a_real_card_no_virtual_one_is_too_small_for_its_libraries():
 
 def test_on_a_real_card_the_sizes_still_decide_what_fits():
     settings = settings_for(two_batch_sizes, "smoke", "cuda")
-    space = measure.RandomFrames.observation_space, measure.RandomFrames.action_space
-    planned = plan(*visual_networks(settings.network), *space, rollout=settings.rows, envs=measure.ENVS)
+    space = workloads.RandomFrames.observation_space, workloads.RandomFrames.action_space
+    planned = plan(*visual_networks(settings.network), *space, rollout=settings.rollout, envs=workloads.ENVS)
     failing = {
         (chunk, batch): planned.at(max_batchsize=chunk, batch_size=batch).failing_stage(settings.gib)
         for chunk in settings.max_batchsizes

@@ -21,7 +21,7 @@ from rlrepro.cases.large_actions import pearl, torchrl_encoding
 from rlrepro.cases.logp_old import measure as logp_old
 from rlrepro.cases.parallel_training import launch
 from rlrepro.cases.slice_sampler import measure as slice_sampler
-from rlrepro.cases.two_batch_sizes import measure as two_batch_sizes
+from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes
 from rlrepro.doctor import watch
 from rlrepro.doctor.live.buffers import Origins, Reader, _describe, probe_sample
 from rlrepro.doctor.live.clocks import Clocks
@@ -63,7 +63,7 @@ def test_a_whole_rollout_at_once():
 
 def test_one_of_two_sizes_forgotten():
     with Release("tianshou==1.0.0") as release:
-        options = {"rows": 64, "gib": 64, "network": "nature"}
+        options = {"rollout": 64, "gib": 64, "network": "nature"}
         assert release.run(codes, two_batch_sizes.update, max_batchsize=16, batch_size=64, **options) == ["RUN003"]
         assert release.run(codes, two_batch_sizes.update, max_batchsize=64, batch_size=64, **options) == []
 

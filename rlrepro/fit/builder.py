@@ -1,4 +1,4 @@
-"""MODULE:FUNCTION, as the command line takes it."""
+"""Imports and calls MODULE:FUNCTION, given on the command line."""
 
 import importlib
 import sys
@@ -12,9 +12,9 @@ EXPECTED = "(actor, critic, obs_space, act_space)"
 
 
 def call_builder(text: str) -> tuple:
-    """What FUNCTION of MODULE returns, the first arguments of `plan`. Modules in the working folder are found.
+    """What FUNCTION of MODULE returns: the first arguments of `plan`. MODULE may lie in the working directory.
 
-    Raises CannotPlan, saying what was expected and what was found.
+    Raises CannotPlan if there is no such function, if it fails, or if it returns anything else.
     """
     module, colon, function = text.partition(":")
     module = module.removesuffix(".py")
@@ -22,7 +22,7 @@ def call_builder(text: str) -> tuple:
         raise CannotPlan(f"expected MODULE:FUNCTION, for example train:build_actor_critic; found {text!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        with patch("sys.argv", [module]), redirect_stdout(sys.stderr):  # its words are not the answer
+        with patch("sys.argv", [module]), redirect_stdout(sys.stderr):  # stdout is for the plan
             built = getattr(importlib.import_module(module), function)()
     except (Exception, SystemExit) as error:
         raise CannotPlan(f"{text} can't be imported and called: {type(error).__name__}: {error}") from error

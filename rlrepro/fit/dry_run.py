@@ -1,6 +1,6 @@
-"""Run a library's own code with tensors that have shapes and no memory, and count what would be live.
+"""Runs a library's own code on tensors that have shapes but take no memory, and counts what would be live.
 
-The tensors are torch's FakeTensors; the account is VirtualCard's, so that a plan and a card agree to the byte.
+The tensors are torch's FakeTensors. They are counted as VirtualCard counts, so a plan and a card agree to the byte.
 """
 
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -13,19 +13,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit.operators import OperatorMemory
-from rlrepro.fit.zero_memory_tensors import BlanksToTorch, arrays_of_fakes, copy_together, kind_of, usual_settings
+from rlrepro.fit.zero_memory_tensors import (
+    BlankArraysToTensors,
+    copy_dtype,
+    copy_together,
+    default_settings,
+    fake_tensors_to_numpy,
+)
 from rlrepro.lab.storage_tracker import StorageCount
 
 
 class DryRun:
     """A context in which tensors take no memory, and what a card would hold is counted.
 
-    Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them goes on, and code
-    that decides by them takes one of its branches.
+    Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them works, and code that
+    branches on them takes one of the branches.
 
-    A peak is an array of two: live tensors, and with what operators take for themselves on the way, as far as
-    `operators` knows it. With `copied_to_card`, arrays that are made tensors are counted, as on a card, to which they
-    are copied; on a CPU they are borrowed.
+    A peak is an array of two numbers of bytes: live tensors without and with what operators need while they run, as
+    far as `operators` knows it. With `copied_to_card`, arrays that become tensors are counted, since they are copied to
+    a GPU; on a CPU, a tensor shares the array's memory.
     """
 
     def __init__(self, *, copied_to_card: bool, operators: OperatorMemory):
@@ -38,11 +44,11 @@ class DryRun:
 
     def __enter__(self):
         if self._stack is not None:
-            raise RuntimeError("this dry run is entered already")
+            raise RuntimeError("this dry run has already been entered")
         self._stack = ExitStack()
-        blanks = BlanksToTorch(nullcontext if self._copied else self.count.leaving_out)
-        usual = usual_settings(torch.device("cpu"))
-        for context in (usual, arrays_of_fakes(), self.fake, self.count, _Operators(self), blanks):
+        conversion = BlankArraysToTensors(nullcontext if self._copied else self.count.leaving_out)
+        settings = default_settings(torch.device("cpu"))
+        for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
             self._stack.enter_context(context)
         return self
 
@@ -51,17 +57,17 @@ class DryRun:
         self._stack = None
 
     def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
-        """The same modules in that precision, with tensors that take no memory. Call it outside the context."""
+        """Copies of the modules in that precision, on tensors that take no memory. Call it outside the context."""
 
-        def stand_in(tensor):
-            with self.fake, self.count:  # counted from here on, read or not
-                return torch.empty(tensor.shape, dtype=kind_of(tensor, dtype), device="cpu")
+        def fake_copy(tensor):
+            with self.fake, self.count:  # counted from here on, whether it is read or not
+                return torch.empty(tensor.shape, dtype=copy_dtype(tensor, dtype), device="cpu")
 
-        with usual_settings(torch.device("cpu")), FakeCopyMode(self.fake):
-            return copy_together(modules, stand_in)
+        with default_settings(torch.device("cpu")), FakeCopyMode(self.fake):
+            return copy_together(modules, fake_copy)
 
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
-        """The most bytes live at once during `fn()`, what was live before included; and its result."""
+        """The peak during `fn()`, including what was live before, and its result."""
         earlier = self._peaks()
         self._restart(self.count.live_bytes, self.count.live_bytes)
         result = fn()
@@ -75,17 +81,18 @@ class DryRun:
     def _restart(self, tensors, with_temporaries):
         self.count.peak_bytes, self.with_temporaries = int(tensors), int(with_temporaries)
 
-    def ran(self, func, args, result):
-        """Take an operator's own memory into account; its result, with parts whose size fake tensors did not know."""
+    def count_operator(self, func, args, result):
+        """Count what an operator needed while it ran. Returns its result, with the parts whose size fake tensors don't
+        know in the size that was measured."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args))
-        live = self.count.live_bytes + self._operators.taken(func, args) + self._operators.workspaces
+        live = self.count.live_bytes + self._operators.temporary_bytes(func, args) + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         return result
 
     @staticmethod
     def _with_sizes(parts, sizes):
-        """The parts of a result, with those that came out empty in the sizes that were measured."""
+        """The parts of a result, where empty ones get the sizes that were measured."""
         if sizes is None or not all(isinstance(part, torch.Tensor) for part in parts):
             return parts
         if len(sizes) != sum(part.dim() for part in parts):
@@ -96,31 +103,33 @@ class DryRun:
             part if part.numel() else part.new_empty(shape) for part, shape in zip(parts, shapes, strict=True)
         )
 
-    def remember_forwards(self, module: torch.nn.Module) -> None:
-        """Work out a forward pass without gradients once for each shape of input; a chunk like the one before is then
-        accounted for by what that one took."""
-        forward, known = module.forward, {}
+    def cache_forwards(self, module: torch.nn.Module) -> None:
+        """Trace a forward pass without gradients only once per input shape. Later passes of that shape count what the
+        first one needed."""
+        forward, cached = module.forward, {}
 
-        def remembering(*args, **kwargs):
+        def cached_forward(*args, **kwargs):
             if torch.is_grad_enabled():
                 return forward(*args, **kwargs)
             key = tuple(tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape"))
-            if key not in known:
+            if key not in cached:
                 before = self.count.live_bytes
                 peaks, result = self.peak_of(lambda: forward(*args, **kwargs))
-                like = tree_map_only(torch.Tensor, lambda each: _Like(each.shape, each.stride(), each.dtype), result)
-                known[key] = peaks - before, like
+                layout = tree_map_only(
+                    torch.Tensor, lambda each: _Layout(each.shape, each.stride(), each.dtype), result
+                )
+                cached[key] = peaks - before, layout
                 return result
-            more, like = known[key]
+            more, layout = cached[key]
             if not self._forwards_are_free:
                 self._restart(*np.maximum(self._peaks(), self.count.live_bytes + more))
-            return tree_map_only(_Like, lambda like: like.blank(), like)
+            return tree_map_only(_Layout, lambda each: each.empty(), layout)
 
-        module.forward = remembering
+        module.forward = cached_forward
 
     @contextmanager
     def forwards_for_free(self):
-        """Leave what a remembered forward pass takes on its way out of the account."""
+        """Don't count what a cached forward pass needs while it runs."""
         self._forwards_are_free = True
         try:
             yield
@@ -129,21 +138,25 @@ class DryRun:
 
 
 @dataclass(frozen=True)
-class _Like:
+class _Layout:
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
 
-    def blank(self) -> torch.Tensor:
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "_Layout":
+        return cls(tensor.shape, tensor.stride(), tensor.dtype)
+
+    def empty(self) -> torch.Tensor:
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
 
 
-ANSWER = "rlrepro_answer"  # on a fake tensor: what its number is
+ITEM = "rlrepro_item"  # on a fake tensor: what .item() returns
 
 
 class _Operators(TorchDispatchMode):
-    """Tells the run of each operator, and answers where a number of a fake tensor is asked for: whether all are so
-    (finite, say) with yes, whether any is so (not a number, say) with no, and otherwise with a one."""
+    """Reports each operator to the run, and answers `.item()` of a fake tensor: True for `all` (of isfinite, say),
+    False for `any` (of isnan, say), and one otherwise."""
 
     def __init__(self, run: DryRun):
         super().__init__()
@@ -151,11 +164,11 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.prim.device.default:
-            return args[0].fake_device  # asked for so often that it is answered here
+            return args[0].fake_device  # a shortcut, since it is called so often
         if func is torch.ops.aten._local_scalar_dense.default:
             one = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
-            return getattr(args[0], ANSWER, one)
-        result = self.run.ran(func, args, func(*args, **(kwargs or {})))
+            return getattr(args[0], ITEM, one)
+        result = self.run.count_operator(func, args, func(*args, **(kwargs or {})))
         if func.overloadpacket is torch.ops.aten.any:
-            setattr(result, ANSWER, False)
+            setattr(result, ITEM, False)
         return result

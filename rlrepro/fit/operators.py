@@ -1,10 +1,10 @@
-"""What fake tensors can't tell of an operator, measured on the machine at hand.
+"""What fake tensors can't tell about an operator, measured on this machine.
 
-That is what it takes for itself on the way (the workspace of a convolution), and results whose size only the operator
+That is the memory it needs while it runs (the workspace of a convolution), and results whose size only the operator
 knows (the workspace that an LSTM keeps).
 
-An operator is run at two small numbers of rows. Both grow with the rows in a straight line, and are known from there
-for any number of them.
+Each operator is run with two small numbers of rows. Both quantities grow linearly with the rows, so they can be
+extrapolated to any number of rows.
 """
 
 from collections import defaultdict
@@ -18,37 +18,37 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.lab.memory import peak_memory
 
-ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: a card's libraries choose other algorithms for very few
+ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: on a GPU, libraries choose other algorithms for very few
 
 
 @dataclass(frozen=True)
 class _Call:
-    """An operator's call: the sizes of its tensors and results, one after the other, and the bytes it took on top."""
+    """An operator's call: the sizes of its arguments and results, flattened, and the bytes it needed on top."""
 
     sizes: tuple[int, ...]
     results: tuple[int, ...]
-    taken: int
+    temporary_bytes: int
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The same call with few and with more rows."""
+    """The same call with few and with more rows, to extrapolate from."""
 
     few: _Call
     more: _Call
 
     @property
-    def is_one(self) -> bool:
-        """Whether both are calls of the same kind."""
+    def is_comparable(self) -> bool:
+        """Whether both calls have the same number of sizes."""
         return len(self.few.sizes) == len(self.more.sizes) and len(self.few.results) == len(self.more.results)
 
     @property
-    def takes(self) -> bool:
-        return bool(self.few.taken or self.more.taken)
+    def has_temporaries(self) -> bool:
+        return bool(self.few.temporary_bytes or self.more.temporary_bytes)
 
     def step(self, sizes: tuple[int, ...]) -> Fraction | None:
-        """How far on the way from few (0) to more (1) and beyond these sizes are; None where they are not of this
-        call with another number of rows."""
+        """Where these sizes lie on the line from few (0) to more (1) and beyond; None if they are not those of this
+        call at another number of rows."""
         if len(sizes) != len(self.few.sizes):
             return None
         step = None
@@ -57,14 +57,15 @@ class _Line:
                 if size != few:
                     return None
             else:
-                found = Fraction(size - few, more - few)
-                if step is not None and found != step:
+                step_here = Fraction(size - few, more - few)
+                if step not in (None, step_here):
                     return None
-                step = found
+                step = step_here
         return step
 
-    def taken(self, step: Fraction) -> int:
-        return max(0, round(self.few.taken + (self.more.taken - self.few.taken) * step))
+    def temporary_bytes(self, step: Fraction) -> int:
+        few, more = self.few.temporary_bytes, self.more.temporary_bytes
+        return max(0, round(few + (more - few) * step))
 
     def results(self, step: Fraction) -> tuple[int, ...]:
         pairs = zip(self.few.results, self.more.results, strict=True)
@@ -72,77 +73,77 @@ class _Line:
 
 
 class OperatorMemory:
-    """Bytes that operators take on top of their results, and the sizes of results. Nothing is known of an operator
-    that was not measured."""
+    """The bytes that operators need on top of their results, and the sizes of their results. An operator that was not
+    measured counts as needing nothing."""
 
     def __init__(self):
-        self._lines, self._taking = {}, {}  # by operator: all of it, and what takes memory
-        self._taken = {}
-        self.workspaces = 0  # bytes that the card's libraries keep from their first use on
+        self._lines = {}  # by operator
+        self._lines_with_temporaries = {}
+        self._known_bytes = {}  # by operator and sizes
+        self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
 
-    def learn(self, update: Callable[[int, int], None], rehearsal) -> "OperatorMemory":
-        """Do `update(rows, rows)` for real, twice, and measure each operator that the rehearsal lets through."""
+    def measure(self, update: Callable[[int, int], None], calibration) -> None:
+        """Run `update(rows, rows)` for real, twice, and measure each operator in it."""
         try:
-            few, more = (_calls(update, rehearsal, rows) for rows in ROWS[rehearsal.device.type])
-        except torch.OutOfMemoryError:  # by a large network on a card
-            few, more = (_calls(update, rehearsal, rows) for rows in ROWS["cpu"])
+            few, more = (_calls(update, calibration, rows) for rows in ROWS[calibration.device.type])
+        except torch.OutOfMemoryError:  # a large network on a GPU
+            few, more = (_calls(update, calibration, rows) for rows in ROWS["cpu"])
         for func in few.keys() & more.keys():
             if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
                 lines = map(_Line, few[func], more[func])
-                self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_one]
-        taking = {func: [line for line in lines if line.takes] for func, lines in self._lines.items()}
-        self._taking = {func: lines for func, lines in taking.items() if lines}
-        self.workspaces = _workspaces(rehearsal.device)
-        return self
+                self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_comparable]
+        for func, lines in self._lines.items():
+            if with_temporaries := [line for line in lines if line.has_temporaries]:
+                self._lines_with_temporaries[func] = with_temporaries
+        self.workspaces = _workspaces(calibration.device)
 
     @property
     def is_known(self) -> bool:
         """Whether anything was measured."""
         return bool(self._lines)
 
-    def taken(self, func, args) -> int:
-        """Bytes that `func(*args)` takes on top of its results; only the sizes of `args` are looked at."""
-        if func not in self._taking:
+    def temporary_bytes(self, func, args) -> int:
+        """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""
+        if func not in self._lines_with_temporaries:
             return 0
         key = func, sizes_of(args)
-        if key not in self._taken:
-            self._taken[key] = max(
-                (line.taken(step) for line, step in _matching(self._taking[func], key[1])), default=0
-            )
-        return self._taken[key]
+        if key not in self._known_bytes:
+            matches = _matching(self._lines_with_temporaries[func], key[1])
+            self._known_bytes[key] = max((line.temporary_bytes(step) for line, step in matches), default=0)
+        return self._known_bytes[key]
 
     def results(self, func, args) -> tuple[int, ...] | None:
-        """The sizes of its results, one after the other; None where the operator was not measured."""
-        found = _matching(self._lines.get(func, ()), sizes_of(args))
-        return next((line.results(step) for line, step in found), None)
+        """The sizes of its results, flattened; None if the operator was not measured."""
+        matches = _matching(self._lines.get(func, ()), sizes_of(args))
+        return next((line.results(step) for line, step in matches), None)
 
 
-def _calls(update, rehearsal, rows: int) -> dict:
-    """The calls of each operator in an update of so many rows."""
-    rehearsal.watch = _Watch(rehearsal.device)
+def _calls(update, calibration, rows: int) -> dict:
+    """The calls of each operator in an update of that many rows."""
+    calibration.watch = _Measuring(calibration.device)
     update(rows, rows)
-    return rehearsal.watch.calls
+    return calibration.watch.calls
 
 
 def _workspaces(device: torch.device) -> int:
-    """Bytes of a card that cuBLAS keeps: a workspace for each thread that has used it, and backward passes have their
-    own."""
+    """Bytes of GPU memory that cuBLAS keeps: one workspace per thread that used it, and backward passes have their own
+    thread."""
     if device.type != "cuda":
         return 0
     before = torch.cuda.memory_allocated(device)
-    torch._C._cuda_clearCublasWorkspaces()  # they come back when they are needed
+    torch._C._cuda_clearCublasWorkspaces()  # they are allocated again when needed
     return before - torch.cuda.memory_allocated(device)
 
 
 def _matching(lines, sizes):
-    """Those of the lines that these sizes lie on, and how far on them."""
+    """The lines on which these sizes lie, each with the step."""
     steps = ((line, line.step(sizes)) for line in lines)
     return [(line, step) for line, step in steps if step is not None]
 
 
 def sizes_of(values) -> tuple[int, ...]:
-    """The sizes of all tensors in `values`, one after the other, with the whole numbers and flags among them; first
-    whether gradients are on, since some operators keep more then."""
+    """The sizes of all tensors in `values`, flattened, with the integers and flags among them. The first entry is
+    whether gradients are on, since some operators then keep more."""
     sizes = [int(torch.is_grad_enabled())]
     for leaf in tree_leaves(values):
         if isinstance(leaf, torch.Tensor):
@@ -152,14 +153,14 @@ def sizes_of(values) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-class _Watch(TorchDispatchMode):
-    """Measures each operator the first time it meets these sizes. One that took memory of its own (a convolution: the
-    slow ones do) is not computed again, since the numbers do not matter: its first result serves."""
+class _Measuring(TorchDispatchMode):
+    """Measures each operator at its first call with given sizes. One that needed temporary memory (a convolution; the
+    slow ones do) is not computed again: values do not matter here, so its first result is reused."""
 
     def __init__(self, device):
         super().__init__()
         self.device, self.calls = device, defaultdict(list)
-        self._taken, self._results = {}, {}
+        self._temporary_bytes, self._results = {}, {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         key = func, sizes_of(args)
@@ -169,14 +170,14 @@ class _Watch(TorchDispatchMode):
 
         if key in self._results:
             result = tree_map_only(torch.Tensor, torch.clone, self._results[key])
-        elif key in self._taken or torch.Tag.pointwise in func.tags or func.is_view:
+        elif key in self._temporary_bytes or torch.Tag.pointwise in func.tags or func.is_view:
             result = call()
         else:
-            result, self._taken[key] = self._measured(call)
+            result, self._temporary_bytes[key] = self._measured(call)
             is_real = all(each.is_floating_point() for each in tree_leaves(result) if isinstance(each, torch.Tensor))
-            if self._taken[key] and is_real and not func._schema.is_mutable:
+            if self._temporary_bytes[key] and is_real and not func._schema.is_mutable:
                 self._results[key] = tree_map_only(torch.Tensor, torch.clone, result)
-        self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._taken.get(key, 0)))
+        self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._temporary_bytes.get(key, 0)))
         return result
 
     def _measured(self, call):

@@ -7,13 +7,14 @@ from functools import partial
 import torch
 from gymnasium import spaces
 
-from rlrepro.fit.calibration import Rehearsal
+from rlrepro.fit.calibration import CalibrationRun
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.sb3 import SB3Stages
 from rlrepro.fit.tianshou import TianshouStages
 from rlrepro.fit.torchrl import TorchRLStages
+from rlrepro.fit.update_planner import UpdatePlanner
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME
 from rlrepro.lab.machine import resolve_device
 
@@ -51,25 +52,33 @@ def plan(
     device_memory_gib: float | None = None,
     device: str = "cuda",
 ) -> Plan:
-    """Plan one update of a library's algorithm around these networks: its own code is run on tensors that have shapes
-    and no memory, so a laptop can plan for any card. A few rows are run for real, to measure operators on this machine.
+    """Plan one update of a library's algorithm for these networks. The library's own code runs on tensors that have
+    shapes but take no memory, so a laptop can plan for any card. A few rows are run for real, to measure what operators
+    need on this machine.
 
     - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which gives (parameters, state), and critic(obs)
     - "sb3-ppo": the policy, as model.policy is, and None
     - "torchrl-ppo": a ProbabilisticActor with return_log_prob=True, and a ValueOperator
 
-    tianshou's parameters are what `dist_fn` takes, and its critic gives (rows, 1). Networks are copied, not changed;
-    build those that are too large for this machine under `torch.device("meta")`, then no rows are run and no margins
-    known. Of recurrent layers and attention a plan knows what they keep on a CPU. `obs_space` and `act_space` may be
-    left out where the actor has `observation_space` and `action_space`. `dist_fn` is by default what tianshou's
-    examples use: Categorical of logits, or an independent Normal of a pair. `rollout`, `max_batchsize` (tianshou's;
-    256 by default) and `batch_size` are rows; `envs` is how many environments are stepped at once. `optimizer` is
-    Adam by default, or what an SB3 policy has; `dtype` is another precision for the networks. `device` is "cuda" for
-    a card, to which observations are copied and on which optimizers work on all parameters at once, or "cpu", where
-    neither is so.
+    tianshou's parameters are what `dist_fn` takes, and its critic returns (rows, 1). Networks are copied, not changed.
+    Build networks that are too large for this machine under `torch.device("meta")`: nothing is run then, so the plan
+    has no margins. For recurrent layers and attention, a plan knows what they keep on a CPU.
 
-    Raises CannotPlan, naming the argument, for sizes that are not positive, a space that is not supported, a network
-    that can't take the observation, and code that can't be followed without computing it.
+    Args:
+        obs_space, act_space: optional if the actor has `observation_space` and `action_space`
+        rollout: transitions per update
+        batch_size: of a gradient step
+        max_batchsize: of a forward pass without gradients: tianshou's, 256 by default
+        library: one of `LIBRARIES`
+        optimizer: Adam by default, or the optimizer of an SB3 policy
+        dtype: another precision for the networks
+        dist_fn: by default what tianshou's examples use: Categorical of logits, or an independent Normal of a pair
+        envs: environments that are stepped at once
+        device: "cuda", where observations are copied to the card and optimizers process all parameters at once, or
+            "cpu", where neither happens
+
+    Raises CannotPlan, naming the argument, for sizes that are not positive, an unsupported space, a network that can't
+    take the observations, and code that can't be traced without computing it.
     """
     _check(library, actor, critic, dist_fn, optimizer, dtype)
     device = str(device).partition(":")[0]
@@ -79,7 +88,7 @@ def plan(
     if is_tianshou and max_batchsize is None:
         max_batchsize = 256
     for name, size in {"rollout": rollout, "batch_size": batch_size, "envs": envs}.items():
-        check_size(name, size)
+        check_size(name, size)  # before any network is run
     obs_space = getattr(actor, "observation_space", None) if obs_space is None else obs_space
     act_space = getattr(actor, "action_space", None) if act_space is None else act_space
     if not isinstance(obs_space, spaces.Box):
@@ -92,7 +101,7 @@ def plan(
         LIBRARIES[library],
         obs_space=obs_space,
         act_space=act_space,
-        optimizer=_as_on(device, optimizer),
+        optimizer=_with_foreach(device, optimizer),
         dtype=dtype,
         **networks,
         **({"dist_fn": dist_fn} if is_tianshou else {}),
@@ -101,19 +110,20 @@ def plan(
         try:
             operators = OperatorMemory()
             if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
-                rehearsal = Rehearsal(_where_to_rehearse(device, networks.values()))
-                operators.learn(make(rehearsal).update, rehearsal)
+                calibration = CalibrationRun(_calibration_device(device, networks.values()))
+                operators.measure(make(calibration).update, calibration)
             stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
         except Exception as error:
             raise CannotPlan(
                 f"the networks could not be run on observations of shape {obs_space.shape} ({obs_space.dtype}) and "
                 f"actions of {act_space}: {type(error).__name__}: {error}\n{CALLS[library.partition('-')[0]]}"
             ) from error
-        return Plan(rollout, max_batchsize, batch_size, envs, device_memory_gib, stages, operators.is_known)
+        planner = UpdatePlanner(stages, has_margins=operators.is_known)
+        return planner.plan(rollout, max_batchsize, batch_size, envs, device_memory_gib)
 
 
 def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
-    """Raise CannotPlan for networks that are not what the library takes, and arguments that it has no use for."""
+    """Raise CannotPlan for networks that the library can't use, and for arguments that it does not have."""
     if library not in list(LIBRARIES):
         raise CannotPlan(f"library must be one of {', '.join(LIBRARIES)}; found {library!r}")
     is_sb3 = library == "sb3-ppo"
@@ -122,7 +132,7 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
         if not isinstance(network, torch.nn.Module):
             raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
         if any(isinstance(part, torch.jit.ScriptModule) for part in network.modules()):
-            raise CannotPlan(f"{name} is scripted, which can't be followed; give the module that was scripted")
+            raise CannotPlan(f"{name} is scripted, which can't be traced; give the module that was scripted")
         if library == "torchrl-ppo" and not hasattr(network, "in_keys"):
             raise CannotPlan(f"{name} must be a TensorDict module for {library}; found {type(network).__name__}")
     if is_sb3 and not hasattr(actor, "action_dist"):
@@ -137,16 +147,16 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
         raise CannotPlan(f"dtype must be a torch.dtype such as torch.bfloat16; found {dtype!r}")
 
 
-def _where_to_rehearse(device: str, networks) -> torch.device:
-    """The card that is planned for, where there is one. Recurrent layers and attention are other operators there than
-    those that a dry run meets, so networks with such layers are measured on the CPU."""
-    parts = (part for network in networks for part in network.modules())
-    is_other = any(isinstance(part, torch.nn.RNNBase | torch.nn.MultiheadAttention) for part in parts)
-    return resolve_device("cpu" if device == "cpu" or is_other else "auto")
+def _calibration_device(device: str, networks) -> torch.device:
+    """The GPU, if the plan is for one and there is one. On a GPU, recurrent layers and attention use operators that a
+    dry run never sees, so networks with such layers are measured on the CPU."""
+    modules = (module for network in networks for module in network.modules())
+    differs = any(isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) for module in modules)
+    return resolve_device("cpu" if device == "cpu" or differs else "auto")
 
 
-def _as_on(device: str, optimizer: Callable) -> Callable:
-    """What makes the optimizer, working as it does on that device where the caller does not say how."""
-    says = {"foreach", "fused"} & getattr(optimizer, "keywords", {}).keys()
+def _with_foreach(device: str, optimizer: Callable) -> Callable:
+    """The optimizer with that device's default for `foreach`, unless the caller chose an implementation."""
+    is_chosen = {"foreach", "fused"} & getattr(optimizer, "keywords", {}).keys()
     takes_foreach = "foreach" in inspect.signature(optimizer).parameters
-    return partial(optimizer, foreach=device == "cuda") if takes_foreach and not says else optimizer
+    return partial(optimizer, foreach=device == "cuda") if takes_foreach and not is_chosen else optimizer

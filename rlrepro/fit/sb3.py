@@ -1,4 +1,4 @@
-"""The stages of Stable-Baselines3's PPO: its own code, on tensors that take no memory."""
+"""The stages of Stable-Baselines3's PPO: its own code on tensors that take no memory."""
 
 import copy
 from functools import cache
@@ -10,19 +10,19 @@ from rlrepro.fit.zero_memory_tensors import BlankArray
 
 
 class SB3Stages:
-    """`collect` and `learn`, each the most bytes that are live on the card while it runs. What other libraries work out
-    between the two, SB3 computes in each step of collecting."""
+    """`collect` and `learn` return the peak of live bytes on the card while that stage runs. What other libraries
+    compute between the two, SB3 computes in each step of collecting."""
 
     preprocess = None
     takes_max_batchsize = False
-    joins_rest = False  # a short remainder is a minibatch of its own
+    joins_remainder = False  # a short remainder is a minibatch of its own
 
     def __init__(self, run, policy, obs_space, act_space, optimizer, dtype):
         from stable_baselines3 import PPO
         from stable_baselines3.common.logger import Logger
 
         self.obs_space, self.act_space, self.run = obs_space, act_space, run
-        (policy,) = run.copy([_without_leftovers(policy)], dtype)
+        (policy,) = run.copy([_without_state(policy)], dtype)
         with run:
             policy.optimizer = optimizer(policy.parameters(), lr=1e-3)
             self.ppo = PPO(type(policy), None, n_epochs=1, _init_setup_model=False)
@@ -31,25 +31,24 @@ class SB3Stages:
             self.ppo.observation_space, self.ppo.action_space, self.ppo.n_envs = obs_space, act_space, 1
             self.ppo._setup_lr_schedule()
             self.ppo.clip_range = lambda _: 0.2
-        self.update(2, 2)  # the optimizer's state comes with the first step
+        self.update(2, 2)  # the first step creates the optimizer's state
 
     def update(self, rollout: int, batch_size: int) -> None:
-        """One whole update."""
+        """Run a whole update."""
         self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rollout)
         with self.run:
             self.ppo.train()
 
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
-
-        policy, observed = self.ppo.policy, BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)
+        policy, obs = self.ppo.policy, BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)
         with self.run, torch.no_grad():
             policy.set_training_mode(False)
-            return self.run.peak_of(lambda: policy(torch.as_tensor(observed)))[0]
+            return self.run.peak_of(lambda: policy(torch.as_tensor(obs)))[0]
 
-    @cache  # noqa: B019 -- as long-lived as the plan it serves
+    @cache  # noqa: B019 -- lives as long as the plan
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
-        """The gradient steps: three minibatches and the remainder. Further ones are like them, and the rollout itself
+        """The gradient steps: three minibatches and the remainder. Further minibatches add nothing, since the rollout
         stays in host memory."""
         rows = min(rollout, 3 * batch_size + rollout % batch_size)
         self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rows)
@@ -57,7 +56,7 @@ class SB3Stages:
             return self.run.peak_of(self.ppo.train)[0]
 
     def _buffer(self, rows: int):
-        """A full RolloutBuffer whose arrays take no memory, ready to be cut into minibatches."""
+        """A full RolloutBuffer whose arrays take no memory, ready to be split into minibatches."""
         from stable_baselines3.common.buffers import RolloutBuffer
 
         buffer = RolloutBuffer(1, self.obs_space, self.act_space, self.ppo.policy.device)
@@ -68,14 +67,14 @@ class SB3Stages:
         return buffer
 
 
-def _without_leftovers(policy):
-    """The policy without what use left in it, which can't be copied: the optimizer's state, and what its distribution
-    remembers of the last minibatch."""
-    policy, left = copy.copy(policy), copy.copy(policy.action_dist)
-    for name, value in vars(left).items():
+def _without_state(policy):
+    """The policy without the state that use has left in it and that can't be copied: the optimizer's, and what its
+    distribution holds of the last minibatch."""
+    policy, action_dist = copy.copy(policy), copy.copy(policy.action_dist)
+    for name, value in vars(action_dist).items():
         if isinstance(value, torch.Tensor):
-            setattr(left, name, value.detach())
+            setattr(action_dist, name, value.detach())
         elif isinstance(value, torch.distributions.Distribution):
-            setattr(left, name, None)
-    policy.optimizer, policy.action_dist = None, left
+            setattr(action_dist, name, None)
+    policy.optimizer, policy.action_dist = None, action_dist
     return policy

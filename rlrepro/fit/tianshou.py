@@ -1,4 +1,4 @@
-"""The stages of one update of tianshou 2.x, PPO or A2C: its own code, on tensors that take no memory."""
+"""The stages of an update of PPO or A2C in tianshou 2.x: its own code on tensors that take no memory."""
 
 from contextlib import nullcontext
 from functools import cache
@@ -10,13 +10,13 @@ from torch.distributions import Categorical, Independent, Normal
 
 from rlrepro.fit.zero_memory_tensors import BlankArray
 
-MANY_CHUNKS = 4  # from here on memory is extrapolated: nothing new happens in a further chunk
+MANY_CHUNKS = 4  # beyond these, memory is extrapolated: further chunks do nothing new
 
 
 class TianshouStages:
-    """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs."""
+    """`collect`, `preprocess` and `learn` return the peak of live bytes on the card while that stage runs."""
 
-    joins_rest = True  # Batch.split(merge_last=True)
+    joins_remainder = True  # Batch.split(merge_last=True)
     takes_max_batchsize = True
 
     def __init__(self, run, algorithm, actor, critic, obs_space, act_space, optimizer, dtype, dist_fn):
@@ -38,12 +38,12 @@ class TianshouStages:
             )
             self.algorithm.compute_episodic_return = _blank_returns
             self.algorithm.train()  # as in its update
-        self.update(2, 2)  # the optimizer's state comes with the first step
+        self.update(2, 2)  # the first step creates the optimizer's state
         for net in (actor, critic):
-            run.remember_forwards(net)
+            run.cache_forwards(net)
 
     def update(self, rollout: int, batch_size: int) -> None:
-        """One whole update."""
+        """Run a whole update."""
         self.algorithm.max_batchsize = rollout
         with self.run:
             self._learn(self._preprocess(rollout), batch_size)
@@ -59,32 +59,32 @@ class TianshouStages:
 
     def preprocess(self, rollout: int, max_batchsize: int) -> np.ndarray:
         """Returns, advantages and logp_old of a rollout."""
-        chunks, rest = divmod(rollout, max_batchsize)
+        chunks, remainder = divmod(rollout, max_batchsize)
         if chunks <= 2 * MANY_CHUNKS:
-            return self._peak_of_chunks(chunks, rest, max_batchsize)
-        # Either a forward pass is the worst moment or the joining of results is, which grows faster with the rollout.
+            return self._peak_of_chunks(chunks, remainder, max_batchsize)
+        # The peak is in a forward pass, or where results are concatenated, which grows faster with the rollout.
         beyond = chunks - MANY_CHUNKS
         peaks = []
         for free in (False, True):
             growth = self._growth_of_a_chunk(max_batchsize, free)
-            peaks.append(self._peak_of_chunks(MANY_CHUNKS, rest, max_batchsize, free) + growth * beyond)
+            peaks.append(self._peak_of_chunks(MANY_CHUNKS, remainder, max_batchsize, free) + growth * beyond)
         return np.maximum(*peaks).round().astype(int)
 
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
-        """The gradient steps. The last minibatch is the largest; two before it stand for all others, and each further
-        row of the rollout adds what is kept of it."""
-        rows = min(rollout, 3 * batch_size + rollout % batch_size)
-        further = round(self._kept_of_a_row() * (rollout - rows)) if rollout > rows else 0
-        return self._peak_of_learning(rows, batch_size) + further
+        """The gradient steps. The last minibatch is the largest, and one before it represents all others. Each further
+        transition of the rollout adds the bytes that are kept of it."""
+        traced = min(rollout, 2 * batch_size + rollout % batch_size)
+        further = round(self._bytes_per_transition() * (rollout - traced)) if rollout > traced else 0
+        return self._peak_of_learning(traced, batch_size) + further
 
-    @cache  # noqa: B019 -- as long-lived as the plan it serves
-    def _peak_of_chunks(self, chunks: int, rest: int, max_batchsize: int, free: bool = False) -> np.ndarray:
-        """Peak of preprocessing so many chunks and a rest; `free` leaves the forward passes' own memory out."""
+    @cache  # noqa: B019 -- lives as long as the plan
+    def _peak_of_chunks(self, chunks: int, remainder: int, max_batchsize: int, free: bool = False) -> np.ndarray:
+        """Peak of preprocessing that many chunks and a remainder. `free` does not count forward passes."""
         self.algorithm.max_batchsize = max_batchsize
         if free:
-            self._peak_of_chunks(chunks, rest, max_batchsize)  # so that every forward pass is known
+            self._peak_of_chunks(chunks, remainder, max_batchsize)  # so that every forward pass is cached
         with self.run, self.run.forwards_for_free() if free else nullcontext():
-            return self.run.peak_of(lambda: self._preprocess(chunks * max_batchsize + rest))[0]
+            return self.run.peak_of(lambda: self._preprocess(chunks * max_batchsize + remainder))[0]
 
     def _growth_of_a_chunk(self, max_batchsize: int, free: bool) -> np.ndarray:
         few, more = (self._peak_of_chunks(count, 0, max_batchsize, free) for count in (MANY_CHUNKS, 2 * MANY_CHUNKS))
@@ -98,17 +98,17 @@ class TianshouStages:
             return self.run.peak_of(lambda: self._learn(batch, batch_size))[0]
 
     @cache  # noqa: B019
-    def _kept_of_a_row(self) -> float:
-        """Bytes of the rollout's tensors, from preprocessing until the update is over."""
-        kept = []
+    def _bytes_per_transition(self) -> float:
+        """Bytes of the rollout's tensors, which live from preprocessing until the update is over."""
+        rollout_bytes = []
         self.algorithm.max_batchsize = 1024
         with self.run:
-            for rows in (1024, 2048):
+            for rollout in (1024, 2048):
                 before = self.run.count.live_bytes
-                batch = self._preprocess(rows)
-                kept.append(self.run.count.live_bytes - before)
+                batch = self._preprocess(rollout)
+                rollout_bytes.append(self.run.count.live_bytes - before)
                 del batch
-        return (kept[1] - kept[0]) / 1024
+        return (rollout_bytes[1] - rollout_bytes[0]) / 1024
 
     def _batch(self, rows: int):
         from tianshou.data import Batch
@@ -119,7 +119,7 @@ class TianshouStages:
         return Batch(obs=obs, obs_next=obs, act=act, rew=BlankArray((rows,), np.float64), info=Batch(), **blank)
 
     def _preprocess(self, rows: int):
-        buffer = SimpleNamespace()  # its rewards and ends are read by compute_episodic_return only
+        buffer = SimpleNamespace()  # only compute_episodic_return would read it
         return self.algorithm._preprocess_batch(self._batch(rows), buffer, np.arange(rows))
 
     def _learn(self, batch, batch_size: int) -> None:
@@ -127,12 +127,12 @@ class TianshouStages:
 
 
 def default_distribution(act_space: spaces.Space):
-    """What tianshou's own examples use: logits of a Categorical, or mean and scale of an independent Normal."""
+    """What tianshou's examples use: a Categorical of logits, or an independent Normal of mean and scale."""
     if isinstance(act_space, spaces.Discrete):
         return lambda logits: Categorical(logits=logits)
     return lambda mean_and_scale: Independent(Normal(*mean_and_scale), 1)
 
 
 def _blank_returns(batch, *_, **__):
-    """In the place of GAE, which works on NumPy arrays in host memory: (returns, advantages), as it gives them."""
+    """Replaces GAE, which works on NumPy arrays in host memory: (returns, advantages)."""
     return BlankArray((len(batch),), np.float64), BlankArray((len(batch),), np.float64)

@@ -1,4 +1,4 @@
-"""The stages of PPO as TorchRL's users write it, with its own GAE and ClipPPOLoss, on tensors that take no memory."""
+"""The stages of PPO as TorchRL's tutorials write it: its GAE and ClipPPOLoss on tensors that take no memory."""
 
 from functools import cache
 from unittest.mock import patch
@@ -10,11 +10,11 @@ from rlrepro.fit.dry_run import DryRun
 
 
 class TorchRLStages:
-    """`collect`, `preprocess` and `learn`, each the most bytes that are live on the card while it runs. The rollout, as
-    a TensorDict, stays on the card, and minibatches are taken from it by index."""
+    """`collect`, `preprocess` and `learn` return the peak of live bytes on the card while that stage runs. The rollout,
+    a TensorDict, stays on the card, and minibatches are indexed from it."""
 
     takes_max_batchsize = False
-    joins_rest = False  # a short remainder is a minibatch of its own
+    joins_remainder = False  # a short remainder is a minibatch of its own
 
     def __init__(self, run, actor, critic, obs_space, act_space, optimizer, dtype):
         from torchrl.objectives import ClipPPOLoss
@@ -28,50 +28,50 @@ class TorchRLStages:
             recurrent = any(isinstance(part, torch.nn.RNNBase) for part in critic.modules())  # vmap has no rule for it
             self.gae = GAE(gamma=0.99, lmbda=0.95, value_network=critic, deactivate_vmap=recurrent)
             self.optimizer = optimizer(self.loss.parameters(), lr=1e-3)
-        self.update(2, 2)  # the optimizer's state comes with the first step
+        self.update(2, 2)  # the first step creates the optimizer's state
 
     def update(self, rollout: int, batch_size: int) -> None:
-        """One whole update."""
+        """Run a whole update."""
         with self.run:
             data = self._rollout(rollout)
             self._advantage(data)
             self._learn(data, batch_size)
 
-    @cache  # noqa: B019 -- as long-lived as the plan it serves
+    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
         with self.run, torch.no_grad():
-            return self.run.peak_of(lambda: self.actor(self._observed(envs)))[0]
+            return self.run.peak_of(lambda: self.actor(self._observations(envs)))[0]
 
     @cache  # noqa: B019
     def preprocess(self, rollout: int, _=None) -> np.ndarray:
-        """Values of the whole rollout, now and next, in one forward pass, and advantages."""
+        """Values of all observations and next observations in one forward pass, and advantages."""
         with self.run:
             data = self._rollout(rollout)
             return self.run.peak_of(lambda: self._advantage(data))[0]
 
     @cache  # noqa: B019
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
-        """The gradient steps: three minibatches and the remainder, for further ones are like them."""
+        """The gradient steps: three minibatches and the remainder. Further minibatches add nothing."""
         with self.run:
             data = self._rollout(rollout)
             self._advantage(data)
             rows = min(rollout, 3 * batch_size + rollout % batch_size)
             return self.run.peak_of(lambda: self._learn(data, batch_size, rows))[0]
 
-    def _observed(self, rows):
+    def _observations(self, rows):
         from tensordict import TensorDict
 
         shape, dtype = (rows, *self.obs_space.shape), getattr(torch, self.obs_space.dtype.name)
         return TensorDict({key: torch.zeros(shape, dtype=dtype) for key in self.obs_keys}, [rows])
 
     def _rollout(self, rows):
-        """What a collector gives: what the actor writes, and rewards and ends."""
+        """What a collector returns: what the actor writes, rewards, and whether an episode ended."""
         with torch.no_grad():
-            step = self.actor(self._observed(1))
+            step = self.actor(self._observations(1))
         data = step.apply(lambda each: each.new_zeros((rows, *each.shape[1:])), batch_size=[rows])
         ends = {name: torch.zeros(rows, 1, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
-        data["next"] = self._observed(rows).update({"reward": torch.zeros(rows, 1), **ends})
+        data["next"] = self._observations(rows).update({"reward": torch.zeros(rows, 1), **ends})
         return data
 
     def _advantage(self, data) -> None:
@@ -91,5 +91,6 @@ class TorchRLStages:
 
 
 def _blank_gae(gamma, lmbda, state_value, next_state_value, reward, done, terminated, **_):
-    """In the place of the recursion, which cuts by the data and takes a few numbers a row: (advantage, target)."""
+    """Replaces the recursion, which branches on the data and needs only a few numbers per transition: (advantage,
+    target)."""
     return torch.zeros_like(state_value), torch.zeros_like(state_value)

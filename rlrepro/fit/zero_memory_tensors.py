@@ -1,4 +1,4 @@
-"""Arrays and tensors of zeros that stand in for data, and what makes a library's code take them."""
+"""Arrays and tensors of zeros that replace data, and what makes a library's code accept them."""
 
 import copy
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 
 class BlankArray(np.ndarray):
-    """An array of zeros of any size that takes no memory, and whose parts take none either."""
+    """An array of zeros of any size that takes no memory. Neither do its parts."""
 
     def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
         return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape)).view(cls)
@@ -25,45 +25,45 @@ class BlankArray(np.ndarray):
         return BlankArray((*rows, *self.shape[1:]), self.dtype)
 
 
-class BlanksToTorch(TorchFunctionMode):
-    """A blank array that is made a tensor becomes one of its own; where torch would borrow the array, that is made
-    within `making()`."""
+class BlankArraysToTensors(TorchFunctionMode):
+    """Converts a blank array to a tensor with memory of its own. Where torch would share the array's memory, the tensor
+    is made within `sharing()`."""
 
-    def __init__(self, making: Callable[[], AbstractContextManager] = nullcontext):
+    def __init__(self, sharing: Callable[[], AbstractContextManager] = nullcontext):
         super().__init__()
-        self.making = making
+        self.sharing = sharing
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
             return func(*args, **kwargs)
         dtype = getattr(torch, args[0].dtype.name)
-        value = 0.5 if dtype.is_floating_point else int(dtype is torch.uint8)  # numbers that networks expect
-        with nullcontext() if func is torch.tensor else self.making():
+        value = 0.5 if dtype.is_floating_point else int(dtype is torch.uint8)  # in the range that networks expect
+        with nullcontext() if func is torch.tensor else self.sharing():
             tensor = torch.full(args[0].shape, value, dtype=dtype)
         return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
 
 
-def copy_together(modules: list[torch.nn.Module], stand_in: Callable[[torch.Tensor], torch.Tensor]) -> list:
-    """Deep copies that share what the modules share, with `stand_in(tensor)` in the place of each tensor in them."""
+def copy_together(modules: list[torch.nn.Module], copy_tensor: Callable[[torch.Tensor], torch.Tensor]) -> list:
+    """Deep copies that share what the modules share, with `copy_tensor(tensor)` in place of each tensor."""
     memo, together = {}, torch.nn.ModuleList(modules)
-    for part in together.modules():
-        for tensor in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+    for module in together.modules():
+        for tensor in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
             if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
-                found = stand_in(tensor.detach())
+                new = copy_tensor(tensor.detach())
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
-                memo[id(tensor)] = torch.nn.Parameter(found, tensor.requires_grad) if is_parameter else found
+                memo[id(tensor)] = torch.nn.Parameter(new, tensor.requires_grad) if is_parameter else new
     return list(copy.deepcopy(together, memo))
 
 
-def kind_of(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """The precision of a copy: `dtype` for real numbers, where it is given."""
+def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    """The dtype of a copy: `dtype`, if given, for floating-point tensors."""
     return dtype if dtype and tensor.is_floating_point() else tensor.dtype
 
 
 @contextmanager
-def arrays_of_fakes():
-    """Let `.numpy()` of a fake tensor give zeros."""
+def fake_tensors_to_numpy():
+    """Let `.numpy()` of a fake tensor return a blank array."""
 
     def numpy(self, **_):
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
@@ -75,12 +75,12 @@ def arrays_of_fakes():
         del FakeTensor.numpy
 
 
-ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler belong to the whole process
+ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler are process-wide
 
 
 @contextmanager
-def usual_settings(device: torch.device):
-    """Gradients on, nothing of the caller's modes, and the caller's random numbers left as they were."""
+def default_settings(device: torch.device):
+    """Gradients on, none of the caller's modes, and the caller's random state restored afterwards."""
     state = np.random.get_state()
     settings = (
         ONE_AT_A_TIME,
@@ -89,7 +89,7 @@ def usual_settings(device: torch.device):
         torch.autocast("cpu", enabled=False),
         torch.autograd.set_detect_anomaly(False),
         torch.random.fork_rng(devices=[torch.cuda.current_device()] if device.type == "cuda" else []),
-        # where the caller's default is another, such as meta; otherwise spared, since it slows each call
+        # only if the caller's default device differs (meta, say), since this mode slows each call
         nullcontext() if torch.get_default_device() == device else device,
     )
     try:

@@ -1,33 +1,40 @@
-"""What the article says of the two batch sizes, and how measurements judge it."""
+"""What the article says about the two batch sizes, and how measurements judge it."""
 
-from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST
+from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, CHAPTER, NEWEST
 from rlrepro.evidence.claims import Claim, Verdict
 from rlrepro.evidence.records import MissingRecord, Records
 
-CHAPTER = "01_two_batch_sizes"
 PARAMETERS = ("max_batchsize", "batch_size")
-ABOUT_8 = (6, 11)  # rows that count as "about 8"
+ABOUT_8 = (6, 11)  # sizes that count as "about 8"
 
 
 def _largest_forward(records: Records, release: str, network: str, gradients: bool) -> dict[tuple, int]:
     """The largest forward pass, by (max_batchsize, batch_size)."""
-    found = records.where("two_batch_sizes.largest_forward", release=release, network=network, gradients=gradients)
-    if not found:
-        raise MissingRecord(f"no record of two_batch_sizes.largest_forward with release={release}, network={network}")
-    return {tuple(record.setting[name] for name in PARAMETERS): record.value for record in found}
+    largest = records.all("two_batch_sizes.largest_forward", release=release, network=network, gradients=gradients)
+    return {tuple(record.setting[name] for name in PARAMETERS): record.value for record in largest}
 
 
-def _follows(sizes: dict[tuple, int], which: int) -> bool:
-    """Whether the largest forward changes with that parameter while the other stays."""
-    others = {}
-    for pair, rows in sizes.items():
-        others.setdefault(pair[1 - which], set()).add(rows)
-    return any(len(rows) > 1 for rows in others.values())
+def _depends_on(sizes: dict[tuple, int], which: int) -> bool:
+    """Whether the largest forward pass changes with that parameter while the other one stays the same."""
+    by_other = {}
+    for pair, size in sizes.items():
+        by_other.setdefault(pair[1 - which], set()).add(size)
+    return any(len(values) > 1 for values in by_other.values())
 
 
-def _is_bound(sizes: dict[tuple, int], which: int) -> bool:
-    """Whether no forward reaches twice that parameter, which a joined remainder allows."""
-    return all(rows < 2 * pair[which] for pair, rows in sizes.items())
+def _is_bounded(sizes: dict[tuple, int], which: int) -> bool:
+    """Whether every forward pass is smaller than twice that parameter: a joined remainder may nearly double it."""
+    return all(size < 2 * pair[which] for pair, size in sizes.items())
+
+
+def governing_sizes(records: Records, release: str = BUGGY) -> dict[str, str]:
+    """Which parameter governs each stage of that release: "max_batchsize", "batch_size" or "neither"."""
+    passes = {"returns": ("critic", False), "logp_old": ("actor", False), "learn": ("actor", True)}
+    sizes = {stage: _largest_forward(records, release, *which) for stage, which in passes.items()}
+    return {
+        stage: next((name for which, name in enumerate(PARAMETERS) if _depends_on(sizes[stage], which)), "neither")
+        for stage in passes
+    }
 
 
 def judge_max_batchsize(records: Records) -> Verdict:
@@ -39,83 +46,77 @@ def judge_batch_size(records: Records) -> Verdict:
 
 
 def _judge_parameter(records, which, network):
-    governs = (f"the {network}'s passes without gradients", f"the {network}'s gradient step")[which]
-    name, others = PARAMETERS[which], ("gradient step does", "passes without gradients do")[which]
-    lines, holds = [], []
+    name, passes = PARAMETERS[which], (f"the {network}'s passes without gradients", f"the {network}'s gradient step")
+    governed, others = passes[which], passes[1 - which]
+    figures, holds = [], []
     for release in (BUGGY, NEWEST):
-        without, with_gradients = (_largest_forward(records, release, network, each) for each in (False, True))
+        without, with_gradients = (_largest_forward(records, release, network, on) for on in (False, True))
         own, other = (without, with_gradients) if which == 0 else (with_gradients, without)
-        holds.append(_is_bound(own, which) and _follows(own, which) and not _follows(other, which))
-        asked = sorted(
-            {pair[which]: max(own[other] for other in own if other[which] == pair[which]) for pair in own}.items()
+        holds.append(_is_bounded(own, which) and _depends_on(own, which) and not _depends_on(other, which))
+        largest = {}
+        for pair, size in sorted(own.items()):
+            largest[pair[which]] = max(size, largest.get(pair[which], 0))
+        figures.append(
+            f"{release}: " + " and ".join(f"at most {size:,} for {asked}" for asked, size in sorted(largest.items()))
         )
-        seen = " and ".join(f"at most {rows:,} rows for {size}" for size, rows in asked)
-        lines.append(f"{release}: {seen}, in {governs}")
-    figure = "; ".join(lines)
+    figure = f"{'; '.join(figures)}, in {governed}"
     if all(holds):
-        return Verdict("supported", figure, f"the size follows {name} and stays below twice of it; the {others} not")
-    return Verdict("refuted", figure, f"{name} does not bound {governs}, or the {others} follow it too")
+        return Verdict(
+            "supported", figure, f"it follows {name} and stays below twice its value; the other passes don't"
+        )
+    return Verdict("refuted", figure, f"{name} does not bound {governed}, or it also changes {others}")
 
 
 def judge_no_way_out(records: Records) -> Verdict:
-    cells = {release: records.where("two_batch_sizes.fits", release=release) for release in (BUGGY, NEWEST)}
-    for release, found in cells.items():
-        if not found:
-            raise MissingRecord(f"no record of two_batch_sizes.fits with release={release}")
-    fits = {release: sum(record.value for record in found) for release, found in cells.items()}
+    cells = {release: records.all("two_batch_sizes.fits", release=release) for release in (BUGGY, NEWEST)}
+    fits = {release: sum(record.value for record in updates) for release, updates in cells.items()}
     setting = cells[BUGGY][0].setting
-    figure = ", ".join(f"{release}: {fits[release]} of {len(found)} fit" for release, found in cells.items())
-    where = f"{setting['network']} network, {setting['rows']:,} rows, {setting['gib']:g} GiB"
+    figure = ", ".join(f"{release}: {fits[release]} of {len(updates)} fit" for release, updates in cells.items())
+    where = f"{setting['network']} network, {setting['rows']:,} transitions, {setting['gib']:g} GiB"
     if not fits[NEWEST]:
-        raise MissingRecord("no cell of the grid fits on the fixed release, so that the grid says nothing")
+        raise MissingRecord("no cell of the grid fits in the fixed release, so the grid decides nothing")
     if fits[BUGGY]:
-        return Verdict("refuted", figure, f"some values do fit in {BUGGY} ({where})")
+        return Verdict("refuted", figure, f"some values fit in {BUGGY} ({where})")
     return Verdict("supported", figure, f"none of the values tried helps in {BUGGY} ({where})")
 
 
 def judge_published(records: Records) -> Verdict:
-    found = records.where("two_batch_sizes.fits", release=NEWEST)
-    if not found:
-        raise MissingRecord(f"no record of two_batch_sizes.fits with release={NEWEST}")
-    figure = f"{NEWEST}, from the package index: {sum(record.value for record in found)} of {len(found)} fit"
-    if any(record.value for record in found):
+    updates = records.all("two_batch_sizes.fits", release=NEWEST)
+    fits = sum(record.value for record in updates)
+    figure = f"{NEWEST}, from the package index: {fits} of {len(updates)} fit"
+    if fits:
         return Verdict("refuted", figure, "the newest published package does not have the bug")
     return Verdict("supported", figure, "nothing fits in the newest published package either")
 
 
 def judge_chunks(records: Records) -> Verdict:
-    found = records.where("two_batch_sizes.largest_chunk")
-    if not found:
-        raise MissingRecord("no record of two_batch_sizes.largest_chunk")
-    beyond = [record for record in found if record.value > record.setting["max_batchsize"]]
-    worst = max(found, key=lambda record: record.value / record.setting["max_batchsize"])
-    asked = worst.setting["max_batchsize"]
-    figure = f"asked for {asked} rows at a time, of {worst.setting['rows']} came {worst.value} at once"
-    if not beyond:
-        return Verdict("supported", figure, "no chunk was larger than asked for")
-    if len(beyond) == len(found):
-        return Verdict("refuted", figure, "every chunk was larger than asked for")
+    chunks = records.all("two_batch_sizes.largest_chunk")
+    larger = [record for record in chunks if record.value > record.setting["max_batchsize"]]
+    worst = max(chunks, key=lambda record: record.value / record.setting["max_batchsize"])
+    sizes = f"max_batchsize={worst.setting['max_batchsize']} and a rollout of {worst.setting['rows']}"
+    figure = f"with {sizes}, the largest chunk has {worst.value}"
+    if not larger:
+        return Verdict("supported", figure, "no chunk was larger than requested")
+    if len(larger) == len(chunks):
+        return Verdict("refuted", figure, "every chunk was larger than requested")
     return Verdict(
-        "partly", figure, "only where the size divides the rollout; otherwise the rest is joined to the last chunk"
+        "partly", figure, "only if the size divides the rollout; otherwise the remainder is joined to the last chunk"
     )
 
 
-def judge_eight_rows(records: Records) -> Verdict:
-    found = records.where("two_batch_sizes.largest_batch", gib=ARTICLE_GIB)
-    if not found:
-        raise MissingRecord("no record of two_batch_sizes.largest_batch")
+def judge_eight(records: Records) -> Verdict:
+    largest = records.all("two_batch_sizes.largest_batch", gib=ARTICLE_GIB)
     figure = "; ".join(
-        f"{record.setting['network']}: {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
-        for record in found
+        f"{record.setting['network']}: {'at least ' if record.setting['at_least'] else ''}{record.value:,}"
+        for record in largest
     )
-    about = [record.setting["network"] for record in found if ABOUT_8[0] <= record.value <= ABOUT_8[1]]
-    if len(about) == len(found):
-        return Verdict("supported", figure, f"about 8 rows for each network, on {ARTICLE_GIB} GiB")
-    if about:
-        return Verdict("partly", figure, f"about 8 only for {', '.join(about)}; the article does not name its network")
-    return Verdict(
-        "refuted", figure, f"for none of these networks on {ARTICLE_GIB} GiB; the article does not name its network"
-    )
+    about_8 = [record.setting["network"] for record in largest if ABOUT_8[0] <= record.value <= ABOUT_8[1]]
+    if len(about_8) == len(largest):
+        return Verdict("supported", figure, f"about 8 for each network, on {ARTICLE_GIB} GiB")
+    unnamed = f"on {ARTICLE_GIB} GiB; the article does not name its network"
+    if about_8:
+        return Verdict("partly", figure, f"about 8 only for {', '.join(about_8)} {unnamed}")
+    return Verdict("refuted", figure, f"for none of these networks {unnamed}")
 
 
 CLAIMS = tuple(
@@ -124,13 +125,13 @@ CLAIMS = tuple(
         (
             "TB1",
             "`max_batchsize` bounds the forward passes of return computation, not the gradient step",
-            "Count the forwards",
+            "Count the forward passes",
             judge_max_batchsize,
         ),
         (
             "TB2",
             "the trainer's `batch_size` bounds the backward minibatch, and only that",
-            "Count the forwards",
+            "Count the forward passes",
             judge_batch_size,
         ),
         (
@@ -145,12 +146,12 @@ CLAIMS = tuple(
             "No way out",
             judge_published,
         ),
-        ("TB5", "the chunks are of the size asked for", "Sizes that are not sizes", judge_chunks),
+        ("TB5", "the chunks are of the size asked for", "Remainders and invalid sizes", judge_chunks),
         (
             "TB6",
-            "with 8 GB and a visual network, about 8 rows is what backpropagation can take",
-            "Which network takes eight rows?",
-            judge_eight_rows,
+            "with 8 GB and a visual network, backpropagation can take about 8 samples",
+            "Which network takes eight samples?",
+            judge_eight,
         ),
     )
 )

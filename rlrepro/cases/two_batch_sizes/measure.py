@@ -1,233 +1,181 @@
-"""What is measured of the two batch sizes. Each function runs under a release:
+"""What the chapter measures, one function per section. Each adds its records to the `Bench` that it is given."""
 
-Release("tianshou==1.0.0").run(update, rows=256, max_batchsize=64, batch_size=64, gib=8)
-"""
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 
-import time
-from contextlib import nullcontext
-from functools import cache
-
-import gymnasium as gym
-import numpy as np
 import torch
 from gymnasium import spaces
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from rlrepro.cases.common.networks import FRAMES
-from rlrepro.cases.common.tianshou_ppo import (
-    ACTIONS,
-    EPISODE,
-    is_version_2,
-    policy_of,
-    ppo,
-    preprocess,
-    visual_networks,
-)
-from rlrepro.cases.common.tianshou_vectors import vector_ppo, vector_rollout
-from rlrepro.lab import VirtualCard
-from rlrepro.lab.virtual_card import as_out_of_memory
+from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.networks import Actor, Critic, NatureCNN, ResidualCNN
+from rlrepro.cases.common.tianshou_ppo import is_version_2, visual_networks
+from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST, workloads
+from rlrepro.fit import Plan, plan
+from rlrepro.lab import Release, this_machine, timeline
+from rlrepro.lab.timeline import TimelinePoint
 
-ENVS = 8  # stepped at once
-
-
-class RandomFrames(gym.Env):
-    """An environment of random frames, with episodes of a fixed length."""
-
-    observation_space = spaces.Box(0, 255, FRAMES, np.uint8)
-    action_space = spaces.Discrete(ACTIONS)
-
-    def __init__(self):
-        self.random, self.steps = np.random.default_rng(0), 0
-
-    def _frames(self):
-        return self.random.integers(0, 256, FRAMES, dtype=np.uint8)
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return self._frames(), {}
-
-    def step(self, action):
-        self.steps += 1
-        return self._frames(), float(action), self.steps >= EPISODE, False, {}
+FRAMES, CHOICE = workloads.RandomFrames.observation_space, workloads.RandomFrames.action_space
+COUNTED_ROLLOUT = 72
+COUNTED_SIZES = ((16, 16), (32, 16), (16, 32))  # (max_batchsize, batch_size): one changes, the other stays
+EDGE_CASES = {
+    "both divide the rollout": {"rollout": 96},
+    "a remainder": {},
+    "almost twice the size": {"rollout": 63},
+    "max_batchsize=None": {"max_batchsize": None},
+    "max_batchsize=0": {"max_batchsize": 0},
+    "batch_size=None": {"batch_size": None},
+    "batch_size=0": {"batch_size": 0},
+    "an empty rollout": {"rollout": 0},
+}
+CAMERAS = {  # by name: the network, and the shape of its observations
+    "Nature, 84×84": (NatureCNN, (4, 84, 84)),
+    "residual, 240×320": (partial(ResidualCNN, frames=(3, 240, 320)), (3, 240, 320)),
+    "residual ×3, 480×640": (partial(ResidualCNN, frames=(3, 480, 640), width=3), (3, 480, 640)),
+}
 
 
-def update(
-    rows: int,
-    max_batchsize: int,
-    batch_size: int,
-    gib: float | None,
-    network: str = "residual",
-    device: str = "cpu",
-    trace: bool = False,
-) -> dict:
-    """Collect a rollout with the release's own Collector, and do its own update, on a card of `gib` GiB (None: on one
-    that is large enough).
-
-    A small update beforehand leaves gradients and the optimizer's state on the card, as in every update but the first.
-
-    "stages": the bytes live at the worst moment of each stage, weights included, in the order in which they ran;
-    "failed", "error": the stage that did not fit and what was raised, or None; "forwards": (stage, network, rows,
-    with gradients or not) of each call of the actor or the critic; with `trace`, "trace": (seconds, live bytes) after
-    each operator, and "spans": (stage, start, end) in seconds.
-    """
-    actor, critic = visual_networks(network, device=device)
-    algorithm = ppo(actor, critic, max_batchsize=max_batchsize)
-    buffer, few = _rollout(network, rows, device), _rollout(network, ENVS, device)
-    error = None
-    with VirtualCard(gib, device=device) as card:
-        _update(algorithm, few, ENVS)
-        stages = _Stages(card, algorithm)
-        hooks = [stages.watch(name, net) for name, net in {"actor": actor, "critic": critic}.items()]
-        with _Trace(card, stages.clock) if trace else nullcontext() as traced:
-            try:
-                with as_out_of_memory():
-                    stages.begin("collect")
-                    _collect(algorithm, ENVS)
-                    stages.begin("returns")
-                    _update(algorithm, buffer, batch_size)
-            except torch.OutOfMemoryError as raised:
-                error = str(raised)
-            failed = stages.current if error else None
-            stages.end()
-        for hook in hooks:
-            hook.remove()
-    found = {"stages": stages.peaks, "failed": failed, "error": error, "forwards": stages.forwards}
-    return found | ({"trace": traced.points, "spans": stages.spans} if trace else {})
+@cache
+def release(version: str) -> Release:
+    """tianshou in that version, kept for the whole run."""
+    return Release(f"tianshou=={version}", environment={"OMP_NUM_THREADS": str(max(1, this_machine().cores // 2))})
 
 
-def accounted(planned, device: str) -> dict[str, int]:
-    """The bytes of each stage of a plan that a VirtualCard's account has on that device: on a CPU without what
-    operators take for themselves, on a GPU with it."""
+def in_both(fn, *args, **kwargs) -> dict:
+    """`fn(...)` under BUGGY and NEWEST, by version. They share the cores: only for bytes and counts, not for times."""
+    versions = BUGGY, NEWEST
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(lambda version: release(version).run(fn, *args, **kwargs), versions)
+        return dict(zip(versions, results, strict=True))
+
+
+def start_releases() -> None:
+    """Start both processes side by side."""
+    in_both(is_version_2)
+
+
+def profile_update(bench: Bench) -> dict[str, dict]:
+    """One traced update per release: what `workloads.update` returned, by version."""
+    settings = bench.settings
+    sizes = dict(zip(("rollout", "max_batchsize", "batch_size"), settings.profile_sizes, strict=True))
+    updates = in_both(workloads.update, **sizes, gib=None, network=settings.network, device=bench.device, trace=True)
+    for version, update in updates.items():
+        for stage, peak in update["stages"].items():
+            bench.add("stage_peak", peak, release=version, stage=stage, network=settings.network, **_setting(**sizes))
+    return updates
+
+
+def count_forwards(bench: Bench) -> dict[tuple, dict[tuple, list[int]]]:
+    """The sizes of all forward passes of an update, in order: by (release, max_batchsize, batch_size), and in there by
+    (network, with gradients or not)."""
+    counted = {}
+    for max_batchsize, batch_size in COUNTED_SIZES:
+        given = {"rollout": COUNTED_ROLLOUT, "max_batchsize": max_batchsize, "batch_size": batch_size}
+        updates = in_both(workloads.update, **given, gib=None, network="nature", device=bench.device)
+        for version, update in updates.items():
+            passes = {(network, gradients): [] for network in ("critic", "actor") for gradients in (False, True)}
+            for stage, network, size, gradients in update["forwards"]:
+                if stage != "collect":
+                    passes[network, gradients].append(size)
+            for (network, gradients), sizes in passes.items():
+                setting = {"release": version, "network": network, "gradients": gradients, **_setting(**given)}
+                bench.add("forwards", len(sizes), **setting)
+                bench.add("largest_forward", max(sizes), **setting)
+            counted[version, max_batchsize, batch_size] = passes
+    return counted
+
+
+def which_sizes_fit(bench: Bench) -> None:
+    """An update for each pair of sizes, in both releases, on a card that is too small for the whole rollout."""
+    settings = bench.settings
+    for max_batchsize in settings.max_batchsizes:
+        for batch_size in settings.batch_sizes:
+            sizes = {"rollout": settings.rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}
+            card = {"network": settings.network, "gib": settings.gib}
+            for version, update in in_both(workloads.update, **sizes, **card, device=bench.device).items():
+                setting = {"release": version, **_setting(**sizes), **card, "failed": update["failed"]}
+                bench.add("fits", update["error"] is None, **setting)
+
+
+def edge_cases(bench: Bench) -> dict[tuple[str, str], dict]:
+    """What `workloads.edge_case` returned, by (name of the case, release)."""
+    results = {}
+    for name, changes in EDGE_CASES.items():
+        sizes = {"rollout": 100, "max_batchsize": 32, "batch_size": 32} | changes
+        for version, result in in_both(workloads.edge_case, **sizes).items():
+            bench.add("edge_case", result["error"], release=version, **_setting(**sizes))
+            if result["before"] and sizes["max_batchsize"]:
+                bench.add("largest_chunk", max(result["before"]), release=version, **_setting(**sizes))
+            results[name, version] = result
+    return results
+
+
+def collecting_by_release(bench: Bench) -> None:
+    """One step of each release's Collector; of the newest also under torch.no_grad."""
+    step = partial(workloads.collecting, bench.settings.envs, bench.settings.network, bench.device)
+    running = [release(BUGGY), release(NEWEST)]
+    points = timeline("tianshou", bench.settings.collect_releases, step, running=running, at_once=2)
+    fixed = TimelinePoint(NEWEST, release(NEWEST).run(step, no_grad=True))
+    for point, no_grad in (*((point, False) for point in points), (fixed, True)):
+        setting = {"release": point.version, "network": bench.settings.network, "envs": bench.settings.envs}
+        gradients = point.value["with_gradients"]
+        bench.add("collecting", point.value["peak_bytes"], no_grad=no_grad, with_gradients=gradients, **setting)
+
+
+def plan_of_grid(bench: Bench) -> Plan:
+    """A plan for the networks, rollout and device of `which_sizes_fit`; without margins on a CPU, where no virtual card
+    counts them."""
+    device = bench.device.partition(":")[0]
+    networks = visual_networks(bench.settings.network, device="meta" if device == "cpu" else "cpu")
+    return plan(*networks, FRAMES, CHOICE, rollout=bench.settings.rollout, envs=workloads.ENVS, device=device)
+
+
+def plans_that_agree(bench: Bench, planned: Plan) -> None:
+    """How many updates of NEWEST in `which_sizes_fit` were planned as they ran."""
+    updates = bench.records.all("two_batch_sizes.fits", release=NEWEST)
+    agree = []
+    for record in updates:
+        sizes = {name: record.setting[name] for name in ("max_batchsize", "batch_size")}
+        needed = counted_bytes(planned.at(**sizes), bench.device)
+        agree.append((max(needed.values()) <= bench.settings.gib * 2**30) == record.value)
+    bench.add("plans_that_agree", sum(agree), cells=len(updates))
+
+
+def plans_over_runs(bench: Bench, planned: Plan) -> None:
+    """What is planned for each stage, over the peak in a run of NEWEST, at several sizes."""
+    for sizes in bench.settings.planned_sizes:
+        given = dict(zip(("rollout", "max_batchsize", "batch_size"), sizes, strict=True))
+        network = bench.settings.network
+        update = release(NEWEST).run(workloads.update, **given, gib=None, network=network, device=bench.device)
+        for stage, ratio in plan_over_run(planned.at(**given), update["stages"], bench.device).items():
+            bench.add("plan_over_run", ratio, stage=stage, network=network, **_setting(**given))
+
+
+def counted_bytes(planned: Plan, device: str) -> dict[str, int]:
+    """The part of a plan that a VirtualCard on that device counts, by stage: what operators need only on a GPU."""
     return planned.needed if device.startswith("cuda") else planned.stages
 
 
-def plan_over_run(planned, stages: dict[str, int], device: str) -> dict[str, float]:
-    """What a plan says of each of its stages, over the most that was live in a run (`update`'s "stages")."""
-    run = {
+def plan_over_run(planned: Plan, stages: dict[str, int], device: str) -> dict[str, float]:
+    """The bytes of each stage of a plan over the peak in a run (`update`'s "stages")."""
+    peaks = {
         "collect": stages["collect"],
         "preprocess": max(stages["returns"], stages["logp_old"]),
         "learn": stages["learn"],
     }
-    return {stage: size / run[stage] for stage, size in accounted(planned, device).items()}
+    return {stage: size / peaks[stage] for stage, size in counted_bytes(planned, device).items()}
 
 
-class _Stages:
-    """The stages of one update: when each began and ended, its peak, and the forward passes in it."""
-
-    def __init__(self, card, algorithm):
-        self.card, self.current = card, None
-        self.peaks, self.spans, self.forwards = {}, [], []
-        self._began = time.perf_counter()
-        self._wrap(algorithm, "_add_returns_and_advantages" if is_version_2() else "_compute_returns", after="logp_old")
-        self._wrap(algorithm, "_update_with_batch" if is_version_2() else "learn", before="learn")
-
-    def clock(self) -> float:
-        return time.perf_counter() - self._began
-
-    def _wrap(self, algorithm, name, before=None, after=None):
-        method = getattr(algorithm, name)
-
-        def marking(*args, **kwargs):
-            self.begin(before)
-            result = method(*args, **kwargs)
-            self.begin(after)
-            return result
-
-        setattr(algorithm, name, marking)
-
-    def begin(self, name: str | None) -> None:
-        """End the stage that runs and begin this one; None goes on with it."""
-        if name is not None:
-            self.end()
-            self.current, self._start = name, self.clock()
-            self.card.restart_peak()
-
-    def end(self) -> None:
-        if self.current is not None:
-            self.peaks[self.current] = self.card.peak_bytes
-            self.spans.append((self.current, self._start, self.clock()))
-
-    def watch(self, name: str, net: torch.nn.Module):
-        """Note each forward pass of this network."""
-
-        def note(_, args):
-            self.forwards.append((self.current, name, len(args[0]), torch.is_grad_enabled()))
-
-        return net.register_forward_pre_hook(note)
+def largest_batches(bench: Bench, rollout: int = 4096) -> None:
+    """The largest minibatch that the article's card can take, for several networks and cameras. Nothing is run."""
+    for name in bench.settings.cameras:
+        network, shape = CAMERAS[name]
+        with torch.device("meta"):
+            actor, critic = Actor(network(6)), Critic(network(1))
+        camera = spaces.Box(0, 255, shape, FRAMES.dtype)
+        largest = plan(actor, critic, camera, CHOICE, rollout=rollout).largest_batch_size(ARTICLE_GIB)
+        bench.add("largest_batch", largest, network=name, gib=ARTICLE_GIB, at_least=largest == rollout)
 
 
-class _Trace(TorchDispatchMode):
-    """What is live after each operator."""
-
-    def __init__(self, card, clock):
-        super().__init__()
-        self.card, self.clock, self.points = card, clock, []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        self.points.append((self.clock(), self.card.live_bytes))
-        return result
-
-
-@cache
-def _rollout(network: str, rows: int, device: str):
-    """A buffer of so many rows, collected once."""
-    return _collect(ppo(*visual_networks(network, device=device)), rows)
-
-
-def _collect(algorithm, rows: int, envs: int = ENVS, no_grad: bool = False):
-    from tianshou.data import Collector, VectorReplayBuffer
-    from tianshou.env import DummyVectorEnv
-
-    buffer = VectorReplayBuffer(rows, envs)
-    collector = Collector(policy_of(algorithm), DummyVectorEnv([RandomFrames] * envs), buffer)
-    if no_grad:
-        collector.collect = torch.no_grad()(collector.collect)
-    collector.reset()
-    collector.collect(n_step=rows)
-    return buffer
-
-
-def _update(algorithm, buffer, batch_size):
-    """What the release's trainer calls once a rollout is collected."""
-    if is_version_2():
-        from tianshou.utils.torch_utils import policy_within_training_step
-
-        with policy_within_training_step(algorithm.policy):
-            algorithm.update(buffer, batch_size, 1)
-    else:
-        algorithm.update(0, buffer, batch_size=batch_size, repeat=1)
-
-
-def collecting(envs: int, network: str = "residual", device: str = "cpu", no_grad: bool = False) -> dict:
-    """One step of the release's Collector in `envs` environments: the most live bytes, weights included, and whether
-    the actor ran with gradients. `no_grad` puts the collector's method under torch.no_grad."""
-    algorithm = ppo(*visual_networks(network, device=device))
-    with_gradients = []
-    policy_of(algorithm).register_forward_pre_hook(lambda *_: with_gradients.append(torch.is_grad_enabled()))
-    with VirtualCard(None, device=device) as card:
-        _collect(algorithm, envs, envs, no_grad)
-    return {"peak_bytes": card.peak_bytes, "with_gradients": any(with_gradients)}
-
-
-def edge_case(rows: int = 100, max_batchsize: int | None = 32, batch_size: int | None = 32) -> dict:
-    """An update of `rows` rows of vectors with these sizes: the rows that the critic sees at a time before the gradient
-    steps ("before") and in them ("in"), and the error that came, or None."""
-    algorithm = vector_ppo("categorical", 1, max_batchsize)
-    batch, buffer, indices = vector_rollout(max(rows, 1))
-    found = {"before": [], "in": [], "error": None}
-    stage = "before"
-
-    def note(_, args):
-        found[stage].append(len(args[0]))
-
-    algorithm.critic.register_forward_pre_hook(note)
-    learn = algorithm._update_with_batch if is_version_2() else algorithm.learn
-    try:
-        batch = preprocess(algorithm, batch[:rows], buffer, indices[:rows])
-        stage = "in"
-        learn(batch, batch_size, 1)
-    except Exception as error:
-        found["error"] = f"{type(error).__name__}: {error}"
-    found["before"] = found["before"][::2]  # observations and next ones, in turn
-    return found
+def _setting(rollout: int, max_batchsize, batch_size) -> dict:
+    """These sizes as the keys of a record's setting."""
+    return {"rows": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}

@@ -14,69 +14,70 @@ SHADES = {"collect": "#EFEFEF", "returns": "#D9E8F5", "logp_old": "#FBE3D6", "le
 
 
 def plot_profile(updates: dict[str, dict], records: Records):
-    """Live bytes over the time of one update, for each release, with its stages shaded and named."""
+    """Live bytes over one update in each release, with its stages shaded and named."""
     figure, panels = figures.new_figure("One update, stage by stage", rows=2, height=6)
-    for axes, (release, found) in zip(panels, updates.items(), strict=True):
-        seconds, live = np.array(found["trace"]).T
-        for stage, start, end in found["spans"]:
+    highest = max(max(live for _, live in update["trace"]) for update in updates.values())
+    for axes, (release, update) in zip(panels, updates.items(), strict=True):
+        seconds, live = np.array(update["trace"]).T
+        for stage, start, end in update["spans"]:
             axes.axvspan(start, end, color=SHADES[stage], lw=0)
             if stage != "collect":  # too narrow for its name
-                text, place = f"{stage}\n{format_value(found['stages'][stage], 'B')}", axes.get_xaxis_transform()
-                axes.text((start + end) / 2, 1.02, text, transform=place, ha="center", fontsize=9.5)
+                text, transform = f"{stage}\n{format_value(update['stages'][stage], 'B')}", axes.get_xaxis_transform()
+                axes.text((start + end) / 2, 1.02, text, transform=transform, ha="center", fontsize=9.5)
         axes.plot(seconds, live / MIB, color=figures.BUGGY if release == BUGGY else figures.UPSTREAM, lw=0.9)
         axes.set(ylabel=f"tianshou {release}\nlive on the card (MiB)", xlim=(0, seconds[-1]))
-        axes.set_ylim(0, 1.05 * max(max(each[1] for each in other["trace"]) for other in updates.values()) / MIB)
+        axes.set_ylim(0, 1.05 * highest / MIB)
         axes.grid(visible=False)
     panels[-1].set_xlabel("seconds")
-    figures.caption(figure, records[-1], _sizes(records.get("two_batch_sizes.stage_peak").setting))
+    setting = records.get("two_batch_sizes.stage_peak").setting
+    sizes = ", ".join(f"{name}={setting[name]:,}" for name in ("max_batchsize", "batch_size"))
+    figures.caption(figure, records[-1], f"{_rollout(setting)}, {sizes}")
     return figure
 
 
 def plot_grid(records: Records):
-    """Which pairs of sizes fit on the card, in each release, with the stage that fails written into the cell."""
-    figure, panels = figures.new_figure("Which sizes fit? Each cell is an update that was run", columns=2, width=9.5)
+    """Which pairs of sizes fit on the card in each release. A cell that does not fit names the stage that fails."""
+    figure, panels = figures.new_figure("Which sizes fit? Each cell is one update", columns=2, width=9.5)
     for axes, release in zip(panels, (BUGGY, NEWEST), strict=True):
-        cells = {
+        failing = {
             (record.setting["max_batchsize"], record.setting["batch_size"]): record.setting["failed"]
             for record in records.all("two_batch_sizes.fits", release=release)
         }
-        _heat_map(axes, cells)
+        _heat_map(axes, failing)
         axes.set_title(f"tianshou {release}", fontsize=11)
     panels[-1].set_ylabel("")
     record = records.get("two_batch_sizes.fits")
-    setting = record.setting
-    what = f"{setting['network']} network, {setting['rows']:,} rows, {setting['gib']:g} GiB"
-    figures.caption(figure, record, what)
+    figures.caption(figure, record, f"{_rollout(record.setting)}, {record.setting['gib']:g} GiB")
     return figure
 
 
 def plot_planned_grid(planned: Plan, max_batchsizes, batch_sizes, gib: float, records: Records):
-    """The same picture, planned: nothing is run."""
-    title = f"What a card of {gib:g} GiB takes, planned for {planned.rollout:,} rows"
+    """The same map, planned: nothing is run."""
+    title = f"What fits on {gib:g} GiB, planned for a rollout of {planned.rollout:,}"
     figure, axes = figures.new_figure(title, height=4.6)
-    cells = {
+    failing = {
         (chunk, batch): planned.at(max_batchsize=chunk, batch_size=batch).failing_stage(gib)
         for chunk in max_batchsizes
         for batch in batch_sizes
     }
-    _heat_map(axes, cells)
+    _heat_map(axes, failing)
     figures.caption(figure, records[-1], "tianshou 2.0.1, planned with FakeTensors")
     return figure
 
 
-def _heat_map(axes, cells: dict[tuple[int, int], str | None]) -> None:
-    """Cells of (max_batchsize, batch_size) with the stage that fails, or None where all fit."""
-    chunks, batches = (sorted({pair[which] for pair in cells}) for which in (0, 1))
-    fails = [[cells[chunk, batch] is not None for batch in batches] for chunk in chunks]
+def _heat_map(axes, failing: dict[tuple[int, int], str | None]) -> None:
+    """Cells of (max_batchsize, batch_size), each with the stage that fails, or None if everything fits."""
+    chunks, batches = (sorted({pair[which] for pair in failing}) for which in (0, 1))
+    does_fail = [[failing[chunk, batch] is not None for batch in batches] for chunk in chunks]
     colors = ListedColormap([figures.UPSTREAM, figures.BUGGY])
-    axes.imshow(fails, cmap=colors, vmin=0, vmax=1, alpha=0.8, origin="lower", aspect="auto")
+    axes.imshow(does_fail, cmap=colors, vmin=0, vmax=1, alpha=0.8, origin="lower", aspect="auto")
     for row, chunk in enumerate(chunks):
         for column, batch in enumerate(batches):
-            text = cells[chunk, batch] or "fits"
+            text = failing[chunk, batch] or "fits"
             axes.text(column, row, text, ha="center", va="center", color="white", fontsize=9, fontweight="bold")
     axes.set_xticks(range(len(batches)), [f"{size:,}" for size in batches])
     axes.set_yticks(range(len(chunks)), [f"{size:,}" for size in chunks])
-    axes.set(xlabel="batch_size (rows)", ylabel="max_batchsize (rows)")
+    axes.set(xlabel="batch_size", ylabel="max_batchsize")
     axes.grid(visible=False)
     axes.set_xticks(np.arange(0.5, len(batches) - 1), minor=True)
     axes.set_yticks(np.arange(0.5, len(chunks) - 1), minor=True)
@@ -85,48 +86,47 @@ def _heat_map(axes, cells: dict[tuple[int, int], str | None]) -> None:
 
 
 def plot_collecting(records: Records):
-    """What one step of the collector holds, release by release."""
+    """The peak memory of one step of the collector, by release."""
     figure, axes = figures.new_figure("Memory of one step of collecting", height=2.8)
-    found = records.all("two_batch_sizes.collecting")
-    for position, record in enumerate(found):
+    steps = records.all("two_batch_sizes.collecting")
+    for position, record in enumerate(steps):
         gradients = record.setting["with_gradients"]
         color = figures.BUGGY if gradients else figures.UPSTREAM
         axes.barh(position, record.value / MIB, color=color, height=0.6)
         text = f" {format_value(record.value, 'B')}, {'with' if gradients else 'without'} gradients"
         axes.text(record.value / MIB, position, text, va="center", color=color, fontweight="bold")
-    names = [record.setting["release"] + (", no_grad" if record.setting["no_grad"] else "") for record in found]
-    axes.set_yticks(range(len(found)), [f"tianshou {name}" for name in names])
+    names = [record.setting["release"] + (", no_grad" if record.setting["no_grad"] else "") for record in steps]
+    axes.set_yticks(range(len(steps)), [f"tianshou {name}" for name in names])
     axes.invert_yaxis()
     axes.margins(x=0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("most live at once (MiB)")
-    setting = found[-1].setting
-    figures.caption(figure, found[-1], f"{setting['network']} network, {setting['envs']} environments")
+    axes.set_xlabel("peak of live memory (MiB)")
+    setting = steps[-1].setting
+    figures.caption(figure, steps[-1], f"{setting['network']} network, {setting['envs']} environments")
     return figure
 
 
 def plot_largest_batch(records: Records):
-    """The largest minibatch of a gradient step that the article's card takes, for several networks."""
-    found = records.all("two_batch_sizes.largest_batch")
-    figure, axes = figures.new_figure(f"The largest minibatch on {found[0].setting['gib']:g} GiB", height=2.9)
-    for position, record in enumerate(found):
+    """The largest minibatch of a gradient step that fits on the article's card, for several networks."""
+    largest = records.all("two_batch_sizes.largest_batch")
+    figure, axes = figures.new_figure(f"The largest minibatch on {largest[0].setting['gib']:g} GiB", height=2.9)
+    for position, record in enumerate(largest):
         axes.barh(position, record.value, color=figures.UPSTREAM, height=0.55)
-        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
+        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,}"
         axes.text(record.value, position, text, va="center", color=figures.UPSTREAM, fontweight="bold")
     axes.axvline(8, color=figures.BUGGY, ls="--", lw=1.5)
-    axes.text(8, len(found) - 1.5, " the article's 8", color=figures.BUGGY, va="center", fontsize=10)
-    axes.set_yticks(range(len(found)), [record.setting["network"] for record in found])
+    axes.text(8, len(largest) - 1.5, " the article's 8", color=figures.BUGGY, va="center", fontsize=10)
+    axes.set_yticks(range(len(largest)), [record.setting["network"] for record in largest])
     axes.set_xscale("log", base=2)
-    axes.set_xlim(1, 32 * max(record.value for record in found))
+    axes.set_xlim(1, 32 * max(record.value for record in largest))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("batch_size (rows)")
-    figures.caption(figure, found[0], "tianshou 2.0.1, planned with FakeTensors, without margins")
+    axes.set_xlabel("batch_size")
+    figures.caption(figure, largest[0], "tianshou 2.0.1, planned with FakeTensors, without margins")
     return figure
 
 
-def _sizes(setting) -> str:
-    sizes = ", ".join(f"{name}={setting[name]:,}" for name in ("max_batchsize", "batch_size"))
-    return f"{setting['network']} network, {setting['rows']:,} rows, {sizes}"
+def _rollout(setting) -> str:
+    return f"{setting['network']} network, {setting['rows']:,} transitions"
