@@ -21,8 +21,8 @@ def factor(my_factor, records):
         expected, found = rows / (rows if rows < size else size + rows % size), my_factor(rows, size)
         if not near(found, expected, 0.1):
             raise Hint(
-                f"{rows} transitions in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does the "
-                "remainder go, and what if the rollout is shorter than one chunk?"
+                f"{rows} transitions in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does "
+                "the remainder go, and what if the rollout is shorter than one chunk?"
             )
 
 
@@ -35,8 +35,8 @@ def longest_rollout(my_rows, records):
     found, twice = my_rows(peaks_only, measured.setting["gib"]), my_rows(half, measured.setting["gib"])
     if not near(found, measured.value, 0.1):
         raise Hint(
-            f"{found:,.0f} transitions on {measured.setting['gib']} GiB are {how_far(found, measured.value)} (by over 10%). "
-            "What does one more transition cost, by the two longest rollouts of 1.0.0?"
+            f"{found:,.0f} transitions on {measured.setting['gib']} GiB are {how_far(found, measured.value)} "
+            "(by over 10%). What does one more transition cost, by the two longest rollouts of 1.0.0?"
         )
     if not near(twice, 2 * found, 0.1):
         raise Hint("With records in which each peak is half as high, your function does not return twice the length.")
@@ -58,8 +58,8 @@ def one_log_probability(my_logp, records):
             raise Hint(f"{name}: expected one number for each of 5 transitions, found shape {tuple(found.shape)}.")
         if not torch.allclose(found, plain.reshape(5, -1).sum(1)):
             raise Hint(
-                f"{name}: the numbers are wrong. The actions of one transition are independent: how do you combine their "
-                "log-probabilities?"
+                f"{name}: the numbers are wrong. The actions of one transition are independent: how do you combine "
+                "their log-probabilities?"
             )
 
 
