@@ -32,7 +32,7 @@ def peaks(releases):
 
 
 def test_the_buggy_release_grows_with_the_rollout_and_the_fixed_ones_do_not(peaks):
-    exponent = {version: growth_exponent(found, found.values()) for version, found in peaks.items()}
+    exponent = {version: growth_exponent(by_rows, by_rows.values()) for version, by_rows in peaks.items()}
     assert 0.95 <= exponent[BUGGY] <= 1.05
     assert exponent[FIXED] <= 0.02 and exponent[NEWEST] <= 0.02
 

@@ -33,38 +33,38 @@ def judge_whole_rollout(records: Records) -> Verdict:
 
 
 def judge_chunking_bounds(records: Records) -> Verdict:
-    found = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
-    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in found.items())
-    bounded = all(exponent <= FLAT for exponent in found.values())
+    exponents = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
+    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in exponents.items())
+    bounded = all(exponent <= FLAT for exponent in exponents.values())
     return Verdict("supported" if bounded else "refuted", figure, f"exponents up to {FLAT} count as no growth")
 
 
 def judge_parameter(records: Records) -> Verdict:
-    found = {}
+    exponents = {}
     for release in (BUGGY, FIXED):
         peaks = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        found[release] = growth_exponent(peaks, peaks.values())
-    figure = f"peak ~ max_batchsize^{found[FIXED]:.2f} in {FIXED}, ^{found[BUGGY]:.2f} in {BUGGY}"
-    if found[FIXED] < FOLLOWS:
+        exponents[release] = growth_exponent(peaks, peaks.values())
+    figure = f"peak ~ max_batchsize^{exponents[FIXED]:.2f} in {FIXED}, ^{exponents[BUGGY]:.2f} in {BUGGY}"
+    if exponents[FIXED] < FOLLOWS:
         return Verdict("refuted", figure, "the peak does not follow max_batchsize even in the fixed release")
-    if found[BUGGY] >= FOLLOWS:
+    if exponents[BUGGY] >= FOLLOWS:
         return Verdict("supported", figure, "the peak follows max_batchsize in both releases")
     return Verdict("partly", figure, f"once fixed, yes; in {BUGGY} the parameter changes nothing")
 
 
 def judge_same_results(records: Records) -> Verdict:
     differences = records.where("logp_old.difference")
-    trainings = records.where("logp_old.training_difference")
-    if not differences or not trainings:
+    runs = records.where("logp_old.training_difference")
+    if not differences or not runs:
         records.get("logp_old.difference" if not differences else "logp_old.training_difference")
     worst = max(differences, key=lambda record: record.value)
-    moved = max(trainings, key=lambda record: record.value)
+    furthest = max(runs, key=lambda record: record.value)
     exact = [record for record in differences if record.value == 0]
     figure = (
         f"bit-equal in {len(exact)} of {len(differences)} settings, at most {worst.value:.1e} apart; "
-        f"weights after training up to {moved.value:.1e} apart"
+        f"weights after training up to {furthest.value:.1e} apart"
     )
-    if worst.value == 0 and moved.value == 0:
+    if worst.value == 0 and furthest.value == 0:
         return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training run")
     for record in differences:
         allowed = ROUNDING[record.setting["dtype"]]
@@ -72,9 +72,9 @@ def judge_same_results(records: Records) -> Verdict:
             kind = record.setting["dtype"]
             return Verdict("refuted", figure, f"apart by more than rounding explains in {kind} ({allowed:.1e})")
     same = records.series("logp_old.training_same_returns", "max_batchsize")
-    astray = [str(size) for size, is_same in same.items() if not is_same]
-    course = f"; with {', '.join(astray)} the episodes of a seeded training run differ" if astray else ""
-    inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *trainings) if record.value})
+    different = [str(size) for size, is_same in same.items() if not is_same]
+    course = f"; with {', '.join(different)} the episodes of a seeded training run differ" if different else ""
+    inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *runs) if record.value})
     sizes = ", ".join(map(str, inexact))
     return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{course}")
 

@@ -21,8 +21,8 @@ def plot_peak_against_rows(records: Records, network: str = "nature"):
     """Peak of preprocessing against the length of the rollout, by release, with fitted exponents."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
     for release, line in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
-        found = records.series("logp_old.peak", "rows", release=release, network=network)
-        rows, peaks = list(found), list(found.values())
+        series = records.series("logp_old.peak", "rows", release=release, network=network)
+        rows, peaks = list(series), list(series.values())
         axes.plot(rows, peaks, line, color=ROLES[release], fillstyle="none" if release == NEWEST else "full")
         text = f"tianshou {release}: length$^{{{growth_exponent(rows, peaks):.2f}}}$"
         figures.label_line(axes, rows[-1], peaks[-1], text, ROLES[release], above=release != NEWEST)
@@ -39,8 +39,8 @@ def plot_peak_against_chunk(records: Records):
     """Peak of preprocessing against `max_batchsize`, the parameter that should bound it."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against max_batchsize")
     for release in (BUGGY, FIXED):
-        found = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        sizes, peaks = list(found), list(found.values())
+        series = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
+        sizes, peaks = list(series), list(series.values())
         axes.plot(sizes, peaks, "o-", color=ROLES[release])
         at, above = (0, True) if release == BUGGY else (len(sizes) // 2, False)
         axes.annotate(
@@ -64,9 +64,9 @@ def plot_history(records: Records):
     """What is live after each allocation and free, one panel per release, coloured by the line that allocated it."""
     figure, panels = figures.new_figure("Live memory on the card, by the line that allocated it", rows=2, height=6.4)
     for axes, release in zip(panels, (BUGGY, FIXED), strict=True):
-        found = records.all("logp_old.live", release=release)
-        setting = found[0].setting
-        stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in found})
+        history = records.all("logp_old.live", release=release)
+        setting = history[0].setting
+        stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in history})
         limit, events = setting["gib"] * 2**10, setting["events"]
         at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that the end is visible
         held = [np.append(live, live[-1]) for live in stack.values()]
@@ -81,7 +81,7 @@ def plot_history(records: Records):
         axes.grid(visible=False)
     panels[-1].set_xlabel("allocations and frees, in order")
     what = f"Nature CNN, {setting['rows']:,} transitions, max_batchsize={setting['max_batchsize']}"
-    figures.caption(figure, found[0], what)
+    figures.caption(figure, history[0], what)
     return figure
 
 
@@ -120,13 +120,13 @@ def plot_timeline(records: Records):
 def plot_largest_rollout(records: Records):
     """The longest rollout that fits on a card, buggy and fixed release."""
     figure, axes = figures.new_figure("The longest rollout that fits", height=2.6)
-    found = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
-    for position, record in enumerate(found):
+    rollouts = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
+    for position, record in enumerate(rollouts):
         color = ROLES[record.setting["release"]]
         axes.barh(position, record.value, color=color, height=0.55)
         text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} transitions"
         axes.text(record.value, position, text, va="center", color=color, fontweight="bold")
-    axes.set_yticks(range(len(found)), [f"tianshou {record.setting['release']}" for record in found])
+    axes.set_yticks(range(len(rollouts)), [f"tianshou {record.setting['release']}" for record in rollouts])
     axes.invert_yaxis()
     axes.margins(x=0.5)
     axes.set_xlim(left=0)
@@ -135,8 +135,8 @@ def plot_largest_rollout(records: Records):
     axes.set(xlabel="transitions in the longest rollout that preprocessing can take")
     figures.caption(
         figure,
-        found[0],
-        f"Nature CNN, max_batchsize={found[0].setting['max_batchsize']}, card of {found[0].setting['gib']} GiB",
+        rollouts[0],
+        f"Nature CNN, max_batchsize={rollouts[0].setting['max_batchsize']}, card of {rollouts[0].setting['gib']} GiB",
     )
     return figure
 
