@@ -55,26 +55,26 @@ def live_by_line(bench: Bench) -> None:
             bench.add("live", live.tolist(), line=line, **setting)
 
 
-def _add_peak(bench: Bench, version: str, **setting) -> float:
-    """Record one peak; the host bytes per transition of the rollout."""
-    result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
-    bench.add("peak", result["peak_bytes"], release=version, **setting)
-    return result["host_bytes"] / setting["rows"]
-
-
 def peak_by_rows(bench: Bench) -> None:
+    size = bench.settings.max_batchsize
     for version in (BUGGY, FIXED, NEWEST):
         for rows in bench.settings.rows:
-            host_bytes = _add_peak(
-                bench, version, rows=rows, max_batchsize=bench.settings.max_batchsize, network="nature"
-            )
-        bench.add("host_bytes_per_row", host_bytes, release=version)
+            setting = {"rows": rows, "max_batchsize": size, "network": "nature"}
+            result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
+            bench.add("peak", result["peak_bytes"], release=version, **setting)
+        bench.add("host_bytes_per_row", result["host_bytes"] / rows, release=version)
 
 
 def residual_peaks(bench: Bench) -> None:
-    size = {"rows": bench.settings.residual_rows, "max_batchsize": bench.settings.residual_max_batchsize}
+    settings = bench.settings
+    setting = {
+        "rows": settings.residual_rows,
+        "max_batchsize": settings.residual_max_batchsize,
+        "network": "residual",
+    }
     for version in (BUGGY, FIXED):
-        _add_peak(bench, version, **size, network="residual")
+        result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
+        bench.add("peak", result["peak_bytes"], release=version, **setting)
 
 
 def peak_by_chunk(bench: Bench) -> None:
@@ -111,8 +111,8 @@ def largest_rollouts(bench: Bench) -> dict:
     setting = {"gib": gib, "max_batchsize": size}
     longest = release(bench, BUGGY).run(
         workloads.largest_rollout,
-        low=estimate * 3 // 4,
-        high=estimate * 5 // 4,
+        low=estimate // 2,
+        high=estimate * 3 // 2,
         step=SEARCH_STEP,
         device=bench.device,
         **setting,
