@@ -95,7 +95,7 @@ def test_rejects_unequal_inputs_and_results_that_are_not_one_row_a_row():
         in_chunks(torch.sum, torch.zeros(6), size=3)
     with pytest.raises(TypeError, match="found dict"):
         in_chunks(WIDE, {"obs": torch.zeros(4)}, size=2)
-    with pytest.raises(TypeError, match="of no dimension"):
+    with pytest.raises(TypeError, match="without dimensions"):
         in_chunks(WIDE, torch.zeros(()), size=2)
     with pytest.raises(TypeError, match="tuple of tensors, found dict"):
         in_chunks(lambda part: {"a": part}, torch.zeros(4), size=2)

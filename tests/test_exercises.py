@@ -126,18 +126,18 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
     "1.3": [(2048, "does not fit"), (16, "so does twice"), (500, "power of two")],
     "1.4": [(1000, "too small, by orders"), (300_000_000, "too large")],
     "2.1": [
-        (lambda rows, size: rows / size, "less than one chunk"),
-        (lambda rows, size: rows, "How many rows"),
+        (lambda rows, size: rows / size, "shorter than one chunk"),
+        (lambda rows, size: rows, "How large"),
         (lambda rows, size: rows / min(rows, size), "remainder"),
     ],
-    "2.2": [(lambda records, gib: 10, "too small"), (lambda records, gib: 1150, "half as high")],
+    "2.2": [(lambda records, gib: 10, "too small"), (lambda records, gib: 586, "half as high")],
     "2.3": [
         (lambda dist, actions: dist.log_prob(actions).flatten(), "found shape (15,)"),
         (lambda dist, actions: dist.log_prob(actions).reshape(len(actions), -1).mean(1), "numbers are wrong"),
     ],
     "2.4": [
         (lambda fn, rows, size: fn(rows), "was given [10]"),
-        (lambda fn, rows, size: torch.cat([fn(row) for row in rows.split(1)]), "more than needed"),
+        (lambda fn, rows, size: torch.cat([fn(row) for row in rows.split(1)]), "too many"),
         (lambda fn, rows, size: torch.cat([fn(rows) for rows in reversed(rows.split(size))]), "in their order"),
     ],
     "3.1": [

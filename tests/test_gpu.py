@@ -12,7 +12,7 @@ from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, HIDDEN, STATE
 from rlrepro.cases.large_actions import fixed_workloads as ours
 from rlrepro.cases.logp_old import BUGGY, FIXED
-from rlrepro.cases.logp_old import measure as logp_old
+from rlrepro.cases.logp_old import workloads as logp_old
 from rlrepro.cases.logp_old.claims import ROUNDING
 from rlrepro.cases.parallel_training import SMALL_NET
 from rlrepro.cases.parallel_training import ensemble_timing as members

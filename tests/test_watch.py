@@ -18,7 +18,7 @@ from torch import nn
 from rlrepro.cases.common.tianshou_ppo import ppo, preprocess, visual_networks, visual_rollout
 from rlrepro.cases.large_actions import fixed_workloads as ours
 from rlrepro.cases.large_actions import pearl, torchrl_encoding
-from rlrepro.cases.logp_old import measure as logp_old
+from rlrepro.cases.logp_old import workloads as logp_old
 from rlrepro.cases.parallel_training import launch
 from rlrepro.cases.slice_sampler import measure as slice_sampler
 from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes

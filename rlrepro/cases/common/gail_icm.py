@@ -1,4 +1,4 @@
-"""GAIL and ICM of tianshou 2.x: what they need for one update, as released and cured."""
+"""GAIL and ICM of tianshou 2.x: the memory that one update needs, as released and with its fix."""
 
 import numpy as np
 import torch
@@ -17,11 +17,11 @@ from rlrepro.cases.common.tianshou_vectors import (
 )
 from rlrepro.lab import peak_memory
 
-CONTINUOUS = 8  # actions of the imitated expert
-SGD = {"optimizer": torch.optim.SGD, "lr": 1e-3}  # Adam's first steps would blow rounding up to whole steps
+CONTINUOUS = 8  # action dimensions of the imitated expert
+SGD = {"optimizer": torch.optim.SGD, "lr": 1e-3}  # Adam's first steps turn rounding errors into whole steps
 
 
-def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
+def gail(chunked: bool, rows: int, max_batchsize: int, seed: int, device: str):
     from tianshou.algorithm import GAIL
     from tianshou.algorithm.optim import TorchOptimizerFactory
     from tianshou.utils.net.common import ModuleWithVectorOutput
@@ -44,7 +44,7 @@ def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
         seed=seed,
         device=device,
         actor=Actor(),
-        cls=ChunkedGAIL if cured else GAIL,
+        cls=ChunkedGAIL if chunked else GAIL,
         expert_buffer=vector_rollout(rows, CONTINUOUS, seed=seed + 1)[1],
         disc_net=mlp(FEATURES + CONTINUOUS, 1).to(device),
         disc_optim=TorchOptimizerFactory(torch.optim.SGD, lr=SGD["lr"]),
@@ -52,7 +52,7 @@ def gail(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
     )
 
 
-def icm(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
+def icm(chunked: bool, rows: int, max_batchsize: int, seed: int, device: str):
     from tianshou.algorithm import ICMOnPolicyWrapper
     from tianshou.algorithm.optim import TorchOptimizerFactory
     from tianshou.utils.net.discrete import IntrinsicCuriosityModule
@@ -72,23 +72,25 @@ def icm(cured: bool, rows: int, max_batchsize: int, seed: int, device: str):
         "reward_scale": 0.01,
         "forward_loss_weight": 0.2,
     }
-    return ChunkedICMOnPolicyWrapper(max_batchsize=max_batchsize, **options) if cured else ICMOnPolicyWrapper(**options)
+    return (
+        ChunkedICMOnPolicyWrapper(max_batchsize=max_batchsize, **options) if chunked else ICMOnPolicyWrapper(**options)
+    )
 
 
-TWINS = {"GAIL": (gail, CONTINUOUS), "ICM": (icm, None)}  # name -> (its maker, its continuous actions)
+ALGORITHMS = {"GAIL": (gail, CONTINUOUS), "ICM": (icm, None)}  # name: (constructor, continuous actions)
 
 
-def measure_twin(name: str, cured: bool, rows: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
-    """Peaks in bytes of preprocessing and of a whole update on one rollout, and what came out of them.
+def measure_update(name: str, chunked: bool, rows: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
+    """Peak bytes of preprocessing and of a whole update on a rollout of `rows` transitions, and the results.
 
-    `rewards` (rows,) are those after preprocessing; `weights` are all of them after one update, as one array, and
-    `moved` is how far the furthest of them went.
+    `rewards` (rows,) are those after preprocessing; `weights` is one array of all weights after the first update, and
+    `moved` the largest change of a weight in it.
     """
     from tianshou.utils.torch_utils import policy_within_training_step
 
-    make, actions = TWINS[name]
+    construct, actions = ALGORITHMS[name]
     _, buffer, _ = vector_rollout(rows, actions, seed=seed)
-    algorithm = make(cured, rows, max_batchsize, seed, device)
+    algorithm = construct(chunked, rows, max_batchsize, seed, device)
     np.random.seed(seed)  # tianshou shuffles with it
 
     def weights():

@@ -1,4 +1,4 @@
-"""The visual networks of the cases: 4x84x84 uint8 frames in, one vector per row out."""
+"""The visual networks of the cases: from 4x84x84 uint8 frames to a vector."""
 
 import torch
 from torch import nn
@@ -25,7 +25,7 @@ class NatureCNN(nn.Sequential):
 
 
 class Residual(nn.Module):
-    """Two convolutions around a shortcut."""
+    """Two convolutions with a shortcut around them."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -39,7 +39,7 @@ class Residual(nn.Module):
 class ResidualCNN(nn.Sequential):
     """The residual network of Espeholt et al. (2018), arXiv:1802.01561: (rows, *frames) to (rows, outputs).
 
-    Its first convolution works at full resolution, so that its activations are several times those of NatureCNN.
+    Its first convolution works at full resolution, so its activations are several times those of NatureCNN.
     `width` multiplies the channels.
     """
 
@@ -63,7 +63,7 @@ NETWORKS = {"nature": NatureCNN, "residual": ResidualCNN}
 
 
 class _OnFrames(nn.Module):
-    """A network as tianshou calls it: with NumPy observations, computed in the precision of the weights."""
+    """A network as tianshou calls it: on NumPy observations, computed in the precision of the weights."""
 
     def __init__(self, body: nn.Module):
         super().__init__()

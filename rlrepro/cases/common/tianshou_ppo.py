@@ -1,8 +1,10 @@
 """PPO on visual rollouts, built for whichever tianshou is imported: 0.5, 1.x or 2.x.
 
-These functions run in the process of a release, so tianshou is imported where it is used.
+These functions run in the process of a release, so tianshou is imported where it is used. `rows` are transitions of a
+rollout.
 """
 
+import sys
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +13,10 @@ from gymnasium import spaces
 from torch.distributions import Categorical
 
 from rlrepro.cases.common.networks import FRAMES, NETWORKS, Actor, Critic
+
+# tianshou imports ray, and with it jsonschema, which builds a grammar of IRIs unless this optional package is missing:
+# that takes as long as all other imports together.
+sys.modules.setdefault("rfc3987_syntax", None)
 
 ACTIONS = 6
 EPISODE = 200  # steps
@@ -38,9 +44,10 @@ def ppo(
     cls=None,
     **options,
 ):
-    """The release's PPO around these networks: a PPOPolicy before tianshou 2, a PPO algorithm from 2 on.
+    """The release's PPO with these networks: a PPOPolicy before tianshou 2.0, a PPO algorithm from 2.0 on.
 
-    `cls` is a subclass to build instead. `options` are the release's own.
+    `cls` is a subclass to construct instead; `options` go to its constructor. With `optimizer=None` a PPOPolicy has no
+    optimizer, which is enough to preprocess (a PPO algorithm takes Adam).
     """
     action_space = action_space or spaces.Discrete(ACTIONS)
     if is_version_2():
@@ -49,14 +56,14 @@ def ppo(
         from tianshou.algorithm.optim import TorchOptimizerFactory
 
         policy = ProbabilisticActorPolicy(actor=actor, dist_fn=dist_fn, action_space=action_space, action_scaling=False)
-        optim = TorchOptimizerFactory(optimizer, lr=lr)
+        optim = TorchOptimizerFactory(optimizer or torch.optim.Adam, lr=lr)
         return (cls or PPO)(policy=policy, critic=critic, optim=optim, max_batchsize=max_batchsize, **options)
     from tianshou.policy import PPOPolicy
 
     return (cls or PPOPolicy)(
         actor=actor,
         critic=critic,
-        optim=optimizer([*actor.parameters(), *critic.parameters()], lr=lr),
+        optim=optimizer and optimizer([*actor.parameters(), *critic.parameters()], lr=lr),
         dist_fn=dist_fn,
         action_space=action_space,
         action_scaling=False,
@@ -68,7 +75,7 @@ def ppo(
 def preprocess(algorithm, batch, buffer, indices):
     """The release's own step between collecting and learning: returns, advantages and logp_old.
 
-    The batch given stays as it is; what comes back is a shallow copy with the new keys.
+    Returns a shallow copy of the batch with these keys; the batch itself is not changed.
     """
     from tianshou.data import Batch
 
@@ -77,16 +84,16 @@ def preprocess(algorithm, batch, buffer, indices):
 
 
 def policy_of(algorithm):
-    """What maps a batch to a distribution: the algorithm's policy in tianshou 2, the policy itself before."""
+    """What maps a batch to a distribution: in tianshou 2.x the algorithm's policy, before that the policy itself."""
     return algorithm.policy if is_version_2() else algorithm
 
 
 def visual_rollout(rows: int, seed: int = 0):
-    """(batch, buffer, indices) of the first `rows` rows of a rollout of random frames in a real ReplayBuffer.
+    """(batch, buffer, indices) of the first `rows` transitions of a rollout of random frames in a real ReplayBuffer.
 
-    The buffer keeps single frames and stacks four on reading, as for Atari; the batch is what an update takes from
-    it, `sample(0)`: (rows, 4, 84, 84) uint8 observations, now and next. The longest rollout so far is kept, and a
-    shorter one is its beginning, so that rows are the same whatever was asked for before.
+    The buffer stores single frames and stacks four when it is read, as for Atari. The batch is what an update samples,
+    `buffer.sample(0)`: `obs` and `obs_next` are uint8 of shape (rows, 4, 84, 84). The longest rollout so far is kept
+    and a shorter one is its beginning, so transitions do not depend on earlier calls.
     """
     if len(_longest[seed][0] if seed in _longest else ()) < rows:
         _longest.clear()
@@ -115,13 +122,15 @@ def _collect(rows, seed):
 
 
 def visual_networks(network: str, seed: int = 0, device: str = "cpu", actor_dtype: str = "float32"):
-    """The named network as actor and another as critic; the same weights under every release."""
+    """(actor, critic) of that architecture, with the same weights under every release."""
     torch.manual_seed(seed)
     actor, critic = Actor(NETWORKS[network](ACTIONS)), Critic(NETWORKS[network](1))
     return actor.to(device, getattr(torch, actor_dtype)), critic.to(device)
 
 
-@lru_cache(maxsize=1)  # others would take room on the card
+@lru_cache(maxsize=1)  # others would take up memory on the card
 def visual_ppo(network: str, max_batchsize: int, device: str = "cpu", actor_dtype: str = "float32"):
-    """PPO around these networks."""
-    return ppo(*visual_networks(network, device=device, actor_dtype=actor_dtype), max_batchsize=max_batchsize)
+    """PPO with these networks, to preprocess only: to construct an optimizer, torch imports its compiler, which takes
+    seconds."""
+    networks = visual_networks(network, device=device, actor_dtype=actor_dtype)
+    return ppo(*networks, max_batchsize=max_batchsize, optimizer=None)

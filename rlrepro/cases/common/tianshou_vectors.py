@@ -53,12 +53,12 @@ def _tensor(obs, module):
 
 
 def plain_normal(*parameters):
-    """A distribution over (rows, actions) that is not `Independent`: its log-probabilities have that shape too."""
+    """A distribution over (rows, actions) without `Independent`: its log-probabilities have that shape too."""
     return Normal(*(parameters if len(parameters) == 2 else parameters[0]))
 
 
 def independent_normal(*parameters):
-    """The same with one log-probability for each row, as tianshou's own examples have it."""
+    """The same with one log-probability per transition, as in tianshou's own examples."""
     return Independent(plain_normal(*parameters), 1)
 
 
@@ -66,7 +66,7 @@ DISTRIBUTIONS = {"categorical": categorical, "independent": independent_normal, 
 
 
 def vector_ppo(distribution: str, actions: int, max_batchsize: int, seed: int = 0, device: str = "cpu", **options):
-    """PPO for `actions` continuous actions, or for a choice of one; `options` as of `tianshou_ppo.ppo`."""
+    """PPO for `actions` continuous actions, or for one discrete action; `options` as in `tianshou_ppo.ppo`."""
     torch.manual_seed(seed)
     discrete = distribution == "categorical"
     actor = options.pop("actor", None) or (
@@ -83,8 +83,10 @@ def vector_ppo(distribution: str, actions: int, max_batchsize: int, seed: int = 
 
 
 def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS, seed: int = 0):
-    """(batch, buffer, indices) of random transitions of (64,) observations in a real ReplayBuffer; `actions`
-    continuous actions, or one of `choices`."""
+    """(batch, buffer, indices) of `rows` random transitions with (64,) observations in a real ReplayBuffer.
+
+    Their actions are `actions` continuous numbers, or without it one of `choices`.
+    """
     from tianshou.data import Batch, ReplayBuffer
 
     random = np.random.default_rng(seed)
@@ -106,9 +108,10 @@ def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS
 
 
 def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
-    """A seeded PPO training on CartPole-v1 with tianshou 1.0.0, `cls` in the place of PPOPolicy: {"weights": all of
-    them at its end, as one array; "moved": the furthest that one went; "returns": of each episode}. Gradient steps
-    take 64 rows whatever max_batchsize is.
+    """A seeded PPO training run on CartPole-v1 with tianshou 1.0.0, with `cls` in place of PPOPolicy.
+
+    Returns `weights`, one array of all weights at the end; `moved`, the largest change of a weight; `returns`, one per
+    episode. A gradient step takes 64 transitions whatever max_batchsize is.
     """
     from tianshou.data import Collector, ReplayBuffer
     from tianshou.env import DummyVectorEnv

@@ -1,59 +1,93 @@
 """PPO's logp_old: tianshou 0.4.11 to 1.0.0 computes it on the whole rollout at once.
 
-Upstream: thu-ml/tianshou#1164, mended in #1168, first released in 1.1.0. `SETTINGS` says how much each profile
-measures, `measure` holds what is run under a release, `claims` judges the article, `plots` draws.
+Upstream: thu-ml/tianshou#1164, fixed in #1168, first released in 1.1.0. `SETTINGS` says how much each profile measures,
+`workloads` holds what runs under a release, `measure` runs it and records the results, `claims` judges the article,
+`plots` draws.
 """
 
 from dataclasses import dataclass
 
 import lazy_loader
 
+CHAPTER = "02_logp_old_oom"
 BUGGY, FIXED, NEWEST = "1.0.0", "1.1.0", "2.0.1"
 RELEASES = ("0.4.10", "0.4.11", "0.5.0", "0.5.1", "1.0.0", "1.1.0", "1.2.0", "2.0.0", "2.0.1")
+OLDER = "0.5.1"  # the last release before 1.0.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything one profile measures. Rows are rows of a rollout."""
+    """How much one profile measures. `rows` are transitions of a rollout."""
 
     rows: tuple[int, ...]  # for growth with the rollout
     chunk_sizes: tuple[int, ...]  # for growth with max_batchsize
-    chunk_rows: int  # the rollout that those are measured on
+    chunk_rows: int  # the rollout for those
     max_batchsize: int  # everywhere else
     residual_rows: int  # for the second network
+    residual_max_batchsize: int
     card_gib: float  # the card of the opening scene
     card_rows: int
     card_network: str
-    history_rows: int  # of the picture of what is live on a card of `history_gib`
+    history_rows: int  # for the plot of what is live on a card of `history_gib`
     history_gib: float
-    small_card_gib: float  # the card on which the largest rollout is searched
-    long_rows: int  # the rollout then tried on the fixed release
+    releases: tuple[str, ...]  # compared on `release_rows`
+    release_rows: int
+    small_card_gib: float  # the card on which the longest rollout is searched
+    long_rows: int  # the rollout that the fixed release then tries
+    equality_rows: int
+    equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared
+    training_updates: int  # each after 512 environment steps
     timing_rows: int
     timing_repeats: int
-    training_steps: int  # collections of 512 environment steps
-    equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared
-    twin_rows: tuple[int, ...]
+    twin_rows: tuple[int, ...]  # for GAIL and ICM
 
 
 SETTINGS = {
+    "tiny": Settings(
+        rows=(64, 128, 256, 512),
+        chunk_sizes=(8, 32, 128),
+        chunk_rows=128,
+        max_batchsize=16,
+        residual_rows=32,
+        residual_max_batchsize=8,
+        card_gib=0.1,
+        card_rows=512,
+        card_network="nature",
+        history_rows=256,
+        history_gib=0.05,
+        releases=("0.4.11", OLDER, BUGGY, FIXED, NEWEST),
+        release_rows=128,
+        small_card_gib=0.125,
+        long_rows=2_048,
+        equality_rows=200,
+        equality_sizes=(64, 7),
+        training_updates=1,
+        timing_rows=128,
+        timing_repeats=3,
+        twin_rows=(64, 256),
+    ),
     "smoke": Settings(
-        rows=(512, 1024, 2048, 4096),
+        rows=(256, 512, 1024, 2048),
         chunk_sizes=(16, 64, 256, 512),
         chunk_rows=512,
         max_batchsize=64,
-        residual_rows=256,
-        card_gib=0.75,
-        card_rows=4_096,
+        residual_rows=128,
+        residual_max_batchsize=16,
+        card_gib=0.375,
+        card_rows=2_048,
         card_network="nature",
         history_rows=1024,
         history_gib=0.2,
-        small_card_gib=0.25,
-        long_rows=25_000,
+        releases=RELEASES,
+        release_rows=512,
+        small_card_gib=0.125,
+        long_rows=6_144,
+        equality_rows=500,
+        equality_sizes=(64, 7),
+        training_updates=3,
         timing_rows=512,
         timing_repeats=5,
-        training_steps=5,
-        equality_sizes=(64, 7),
-        twin_rows=(256, 4096),
+        twin_rows=(256, 2048),
     ),
     "full": Settings(
         rows=(1024, 2048, 4096, 8192),
@@ -61,22 +95,44 @@ SETTINGS = {
         chunk_rows=4096,
         max_batchsize=64,
         residual_rows=1024,
+        residual_max_batchsize=64,
         card_gib=8,
         card_rows=10_000,
         card_network="residual",
         history_rows=8192,
         history_gib=1.5,
+        releases=RELEASES,
+        release_rows=512,
         small_card_gib=1,
         long_rows=110_000,
+        equality_rows=1000,
+        equality_sizes=(1024, 256, 64, 16, 8, 7, 3),
+        training_updates=20,
         timing_rows=4096,
         timing_repeats=9,
-        training_steps=20,
-        equality_sizes=(1024, 256, 64, 16, 8, 7, 3),
         twin_rows=(1024, 2048, 4096),
     ),
 }
-ON_CUDA = {"smoke": {"small_card_gib": 1, "history_rows": 8192, "history_gib": 1.5}}
+_LARGER = {  # than the tens of megabytes that the libraries of a card take for themselves
+    "rows": (512, 1024, 2048, 4096),
+    "chunk_sizes": (16, 64, 256, 512),
+    "chunk_rows": 512,
+    "max_batchsize": 64,
+    "residual_rows": 256,
+    "residual_max_batchsize": 64,
+    "card_gib": 0.75,
+    "card_rows": 4096,
+    "history_rows": 8192,
+    "history_gib": 1.5,
+    "release_rows": 512,
+    "small_card_gib": 1,
+    "long_rows": 25_000,
+    "twin_rows": (256, 4096),
+}
+ON_CUDA = {"tiny": _LARGER, "smoke": _LARGER}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submodules=["measure", "plots"], submod_attrs={"claims": ["CLAIMS"]}
+    __name__,
+    submodules=["measure", "plots", "workloads"],
+    submod_attrs={"claims": ["CLAIMS"], "records": ["RECORDS"]},
 )

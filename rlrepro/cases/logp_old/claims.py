@@ -1,18 +1,16 @@
 """What the article says of logp_old, and how measurements judge it."""
 
-from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
+from rlrepro.cases.logp_old import BUGGY, CHAPTER, FIXED, NEWEST
 from rlrepro.evidence.claims import Claim, Verdict
 from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.records import MissingRecord, Records
 from rlrepro.lab.units import format_value
 
-CHAPTER = "02_logp_old_oom"
-
 LINEAR = (0.95, 1.05)  # exponents that count as growing with the rollout
 FLAT = 0.02  # the exponent up to which memory counts as bounded
 FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
 ROUNDING = {  # the largest relative difference that arithmetic in another order explains, by its precision
-    "float32": 1e-5,  # 23 bits a number, of which sums of some thousand terms lose a few
+    "float32": 1e-5,  # 23 bits, of which sums of some thousand terms lose a few
     "tf32": 2**-8,  # 10 bits
     "bfloat16": 2**-5,  # 7 bits
 }
@@ -30,53 +28,53 @@ def judge_whole_rollout(records: Records) -> Verdict:
     return Verdict(
         "supported" if grows else "refuted",
         figure,
-        f"twice the rollout, twice the memory: exponents from {LINEAR[0]} to {LINEAR[1]} count as that",
+        f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional: twice the rollout, twice the memory",
     )
 
 
 def judge_chunking_bounds(records: Records) -> Verdict:
-    found = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
-    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in found.items())
-    bounded = all(exponent <= FLAT for exponent in found.values())
+    exponents = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
+    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in exponents.items())
+    bounded = all(exponent <= FLAT for exponent in exponents.values())
     return Verdict("supported" if bounded else "refuted", figure, f"exponents up to {FLAT} count as no growth")
 
 
 def judge_parameter(records: Records) -> Verdict:
-    found = {}
+    exponents = {}
     for release in (BUGGY, FIXED):
         peaks = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        found[release] = growth_exponent(peaks, peaks.values())
-    figure = f"peak ~ max_batchsize^{found[FIXED]:.2f} in {FIXED}, ^{found[BUGGY]:.2f} in {BUGGY}"
-    if found[FIXED] < FOLLOWS:
+        exponents[release] = growth_exponent(peaks, peaks.values())
+    figure = f"peak ~ max_batchsize^{exponents[FIXED]:.2f} in {FIXED}, ^{exponents[BUGGY]:.2f} in {BUGGY}"
+    if exponents[FIXED] < FOLLOWS:
         return Verdict("refuted", figure, "the peak does not follow max_batchsize even in the fixed release")
-    if found[BUGGY] >= FOLLOWS:
+    if exponents[BUGGY] >= FOLLOWS:
         return Verdict("supported", figure, "the peak follows max_batchsize in both releases")
     return Verdict("partly", figure, f"once fixed, yes; in {BUGGY} the parameter changes nothing")
 
 
 def judge_same_results(records: Records) -> Verdict:
     differences = records.where("logp_old.difference")
-    trainings = records.where("logp_old.training_difference")
-    if not differences or not trainings:
+    runs = records.where("logp_old.training_difference")
+    if not differences or not runs:
         records.get("logp_old.difference" if not differences else "logp_old.training_difference")
     worst = max(differences, key=lambda record: record.value)
-    moved = max(trainings, key=lambda record: record.value)
+    furthest = max(runs, key=lambda record: record.value)
     exact = [record for record in differences if record.value == 0]
     figure = (
         f"bit-equal in {len(exact)} of {len(differences)} settings, at most {worst.value:.1e} apart; "
-        f"weights after training up to {moved.value:.1e} apart"
+        f"weights after training up to {furthest.value:.1e} apart"
     )
-    if worst.value == 0 and moved.value == 0:
-        return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training")
+    if worst.value == 0 and furthest.value == 0:
+        return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training run")
     for record in differences:
         allowed = ROUNDING[record.setting["dtype"]]
         if record.value > allowed:
             kind = record.setting["dtype"]
             return Verdict("refuted", figure, f"apart by more than rounding explains in {kind} ({allowed:.1e})")
     same = records.series("logp_old.training_same_returns", "max_batchsize")
-    astray = [str(size) for size, is_same in same.items() if not is_same]
-    course = f"; with {', '.join(astray)} a seeded training takes another course" if astray else ""
-    inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *trainings) if record.value})
+    different = [str(size) for size, is_same in same.items() if not is_same]
+    course = f"; with {', '.join(different)} the episodes of a seeded training run differ" if different else ""
+    inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *runs) if record.value})
     sizes = ", ".join(map(str, inexact))
     return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{course}")
 
@@ -111,19 +109,19 @@ def judge_remainder(records: Records) -> Verdict:
         for kind in ("independent", "plain normal")
     )
     figure = (
-        f"{rows} rows by {size} become {format_value(sizes.value, 'sizes')}; "
+        f"{rows} transitions in chunks of {size} become {format_value(sizes.value, 'sizes')}; "
         f"PPO's first ratio off by {format_value(independent, 'difference')} (Independent), "
         f"{format_value(plain, 'difference')} (plain Normal)"
     )
     if sum(sizes.value) != rows or independent != 0:
-        return Verdict("refuted", figure, "rows are lost, or the ratio is wrong even for an Independent distribution")
+        return Verdict("refuted", figure, "transitions are lost, or the ratio is wrong even with Independent")
     if max(sizes.value) <= size and plain == 0:
-        return Verdict("supported", figure, "no row is lost, no chunk too large, and every shape kept")
+        return Verdict("supported", figure, "no transition is lost, no chunk is too large, and every shape is kept")
     return Verdict(
         "partly",
         figure,
-        "no row is lost, but a chunk has up to 2×size-1 rows, and flatten keeps the shape only where there is one "
-        "log-probability a row: with a plain Normal, PPO's ratio is wrong",
+        "no transition is lost, but a chunk has up to 2×size-1 of them, and flatten keeps the shape only if there is "
+        "one log-probability per transition: with a plain Normal, PPO's ratio is wrong",
     )
 
 
@@ -135,12 +133,11 @@ def judge_any_amount(records: Records) -> Verdict:
         peaks = records.series("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", cured=False)
         growth[twin] = growth_exponent(peaks, peaks.values())
     unbounded = [twin for twin, exponent in growth.items() if exponent >= LINEAR[0]]
-    figure = f"{format_value(host, 'B')} of host memory a row, at most {allowed:,} rows here; " + ", ".join(
-        f"{twin}: rows^{exponent:.2f}" for twin, exponent in growth.items()
-    )
+    exponents = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in growth.items())
+    figure = f"{format_value(host, 'B')} of host memory per transition, at most {allowed:,} here; {exponents}"
     if unbounded:
         names = " and ".join(unbounded)
-        why = f"host memory grows with the rollout, and {names} of {NEWEST} still take all of it at once"
+        why = f"host memory grows with the rollout, and {names} of {NEWEST} still process all of it at once"
         return Verdict("refuted", figure, why)
     return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
 
@@ -158,7 +155,7 @@ CLAIMS = [
         "LO3",
         "The memory can be set by the batch-size parameter",
         CHAPTER,
-        "The knob that does nothing",
+        "The parameter that does nothing",
         judge_parameter,
     ),
     Claim(
@@ -174,14 +171,14 @@ CLAIMS = [
         "LO7",
         "merge_last handles the remainder, and flatten keeps the shape",
         CHAPTER,
-        "What the cure leaves behind",
+        "What the fix leaves behind",
         judge_remainder,
     ),
     Claim(
         "LO8",
         "After the fix, any amount of data can be handled",
         CHAPTER,
-        "What the cure leaves behind",
+        "What the fix leaves behind",
         judge_any_amount,
     ),
 ]

@@ -1,199 +1,228 @@
-"""What is measured of logp_old. Each function runs under a release:
+"""What the chapter measures, one function per section: each runs workloads under releases and records the results."""
 
-Release("tianshou==1.0.0").run(peak, rows=1024, max_batchsize=64)
-"""
-
-import bisect
-import traceback
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
-import torch
 
-from rlrepro.cases.common.tianshou_ppo import policy_of, ppo, preprocess, visual_networks, visual_ppo, visual_rollout
-from rlrepro.cases.common.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
-from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
-from rlrepro.lab.timing import synchronizer
-from rlrepro.lab.virtual_card import as_out_of_memory
+from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.gail_icm import ALGORITHMS, measure_update
+from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, OLDER, workloads
+from rlrepro.lab import Comparison, Release, compare, this_machine, timeline
 
-HISTORY_POINTS = 800
-ARTICLE_SNIPPET = """\
-logp_old = []
-with torch.no_grad():
-    for minibatch in batch.split(self._batch, shuffle=False, merge_last=True):
-        logp_old.append(self(minibatch).dist.log_prob(minibatch.act))
-batch.logp_old = torch.cat(logp_old, dim=0).flatten()
-"""
+DEFAULT_MAX_BATCHSIZE = 256  # tianshou's
+SEARCH_STEP = 16  # transitions, to which the longest rollout is searched
+DISTRIBUTIONS = (("categorical", 1), ("independent", 1), ("plain normal", 1), ("plain normal", 3))  # with actions
 
 
-def prepare(rows: int) -> None:
-    """Import what the measurements need and collect their rollout, so that several releases can do so side by side."""
-    visual_rollout(rows)
-    preprocess(visual_ppo("nature", 64), *visual_rollout(64))
+def release(bench: Bench, version: str) -> Release:
+    return bench.release(f"tianshou=={version}")
 
 
-def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """Peak and held bytes of preprocessing a rollout of `rows` rows, and the host bytes of the batch it reads."""
-    algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    peak_memory(lambda: preprocess(algorithm, *visual_rollout(64)), device=device, warmup=0)  # a short warm-up
-    found = peak_memory(lambda: preprocess(algorithm, *rollout), device=device, warmup=0)
-    batch = rollout[0]
-    return {
-        "peak_bytes": found.peak_bytes,
-        "held_bytes": found.held_bytes,
-        "host_bytes": batch.obs.nbytes + batch.obs_next.nbytes,
+def start(bench: Bench) -> None:
+    """Start the processes of the releases side by side, each with the longest rollout that it will need."""
+    settings = bench.settings
+    longest = max(*settings.rows, settings.card_rows)
+    rollouts = {BUGGY: longest, FIXED: settings.long_rows, NEWEST: longest, OLDER: settings.release_rows}
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda version: release(bench, version).run(workloads.prepare, rollouts[version]), rollouts))
+
+
+def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
+    """What `workloads.fits` returns on a small card, by release; `chunked` tries ChunkedPPOPolicy in the buggy one."""
+    settings, outcomes = bench.settings, {}
+    setting = {"rows": settings.card_rows, "gib": settings.card_gib, "network": settings.card_network}
+    for version in (BUGGY,) if chunked else (BUGGY, FIXED):
+        outcome = release(bench, version).run(
+            workloads.fits, max_batchsize=settings.max_batchsize, device=bench.device, chunked=chunked, **setting
+        )
+        bench.add("fits_cured" if chunked else "fits", outcome["fits"], release=version, **setting)
+        outcomes[version] = outcome
+    return outcomes
+
+
+def live_by_line(bench: Bench) -> None:
+    settings = bench.settings
+    size = {
+        "rows": settings.history_rows,
+        "gib": settings.history_gib,
+        "max_batchsize": settings.max_batchsize,
     }
+    for version in (BUGGY, FIXED):
+        history = release(bench, version).run(workloads.history, **size, device=bench.device)
+        setting = {"release": version, "events": history["events"], "fits": history["error"] is None, **size}
+        for line, live in history["live"].items():
+            bench.add("live", live.tolist(), line=line, **setting)
 
 
-def fits(
-    rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", cured: bool = False
-) -> dict:
-    """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error", "trace"}.
-
-    The error is as it came, the trace the lines of library code it passed through. `cured` uses our ChunkedPPOPolicy.
-    """
-    algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    if cured:
-        from rlrepro.fixes import ChunkedPPOPolicy
-
-        algorithm = ppo(*visual_networks(network, device=device), max_batchsize=max_batchsize, cls=ChunkedPPOPolicy)
-    error, trace = None, []
-    with VirtualCard(gib, device=device) as card:
-        try:
-            with as_out_of_memory():
-                preprocess(algorithm, *rollout)
-        except torch.OutOfMemoryError as raised:
-            error = str(raised)
-            frames = traceback.extract_tb(raised.__traceback__)
-            trace = [f"{Path(frame.filename).name}:{frame.lineno}  {frame.line}" for frame in frames if _library(frame)]
-    return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error, "trace": trace}
+def peak_by_rows(bench: Bench) -> None:
+    size = bench.settings.max_batchsize
+    for version in (BUGGY, FIXED, NEWEST):
+        for rows in bench.settings.rows:
+            setting = {"rows": rows, "max_batchsize": size, "network": "nature"}
+            result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
+            bench.add("peak", result["peak_bytes"], release=version, **setting)
+        bench.add("host_bytes_per_row", result["host_bytes"] / rows, release=version)
 
 
-def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """What is live on such a card while that rollout is preprocessed, until it is done or out of memory: "live",
-    bytes for each line of tianshou's that made them, at up to HISTORY_POINTS of "events" allocations and frees, from
-    the first to the last; "error" as in `fits`."""
-    algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    error, seen = None, MemoryHistory(["tianshou"], device=device)
-    try:
-        with VirtualCard(gib, device=device), as_out_of_memory(), seen:  # ends where the error was raised
-            preprocess(algorithm, *rollout)
-    except torch.OutOfMemoryError as raised:
-        error = str(raised)
-    events = len(seen.events)
-    at = np.linspace(0, events - 1, min(events, HISTORY_POINTS)).astype(int)
-    return {"live": {line: live[at] for line, live in seen.live_by_line().items()}, "events": events, "error": error}
+def residual_peaks(bench: Bench) -> None:
+    settings = bench.settings
+    setting = {
+        "rows": settings.residual_rows,
+        "max_batchsize": settings.residual_max_batchsize,
+        "network": "residual",
+    }
+    for version in (BUGGY, FIXED):
+        result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
+        bench.add("peak", result["peak_bytes"], release=version, **setting)
 
 
-def _library(frame) -> bool:
-    return any(f"/{name}/" in frame.filename for name in ("tianshou", "cases")) and frame.name != "fits"
+def peak_by_chunk(bench: Bench) -> None:
+    for version in (BUGGY, FIXED):
+        for size in bench.settings.chunk_sizes:
+            setting = {"rows": bench.settings.chunk_rows, "max_batchsize": size}
+            result = release(bench, version).run(workloads.peak, **setting, device=bench.device)
+            bench.add("peak_by_chunk", result["peak_bytes"], release=version, **setting)
 
 
-def largest_rollout(
-    gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu", network: str = "nature"
-) -> int | None:
-    """The most rows, in steps of `step`, whose preprocessing fits on the card, by bisection between `low` and `high`.
-
-    None where even `high` fits. Raises ValueError where not even `low` does.
-    """
-    visual_rollout(high)
-    candidates = range(low, high + 1, step)
-    refused = bisect.bisect_left(
-        candidates, True, key=lambda rows: not fits(rows, gib, max_batchsize, network, device)["fits"]
+def peak_by_release(bench: Bench) -> None:
+    settings = bench.settings
+    points = timeline(
+        "tianshou",
+        settings.releases,
+        workloads.peak,
+        settings.release_rows,
+        settings.max_batchsize,
+        device=bench.device,
+        running=[release(bench, version) for version in (BUGGY, FIXED, NEWEST, OLDER)],
+        at_once=2,
     )
-    if refused == 0:
-        raise ValueError(f"not even {low} rows fit on {gib} GiB; start lower")
-    return None if refused == len(candidates) else candidates[refused - 1]
+    for point in points:
+        peak = point.value["peak_bytes"] if point.value else None
+        bench.add("timeline", peak, release=point.version, rows=settings.release_rows, error=point.error)
 
 
-def preprocess_once(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> None:
-    """Preprocess and wait for the device; for timing."""
-    algorithm, rollout = _workload(rows, max_batchsize, network, device)
-    preprocess(algorithm, *rollout)
-    synchronizer(device)()
+def largest_rollouts(bench: Bench) -> dict:
+    """Search the longest rollout that the buggy release takes on a small card, and try a much longer one with the fixed
+    release; what `workloads.fits` returns for that."""
+    settings, gib, size = bench.settings, bench.settings.small_card_gib, DEFAULT_MAX_BATCHSIZE
+    rows, peak = list(bench.records.series("logp_old.peak", "rows", release=BUGGY, network="nature").items())[-1]
+    estimate = int(gib * 2**30 / (peak / rows))
+    setting = {"gib": gib, "max_batchsize": size}
+    longest = release(bench, BUGGY).run(
+        workloads.largest_rollout,
+        low=estimate // 2,
+        high=estimate * 3 // 2,
+        step=SEARCH_STEP,
+        device=bench.device,
+        **setting,
+    )
+    bench.add("largest_rollout", longest, release=BUGGY, at_least=False, **setting)
+    outcome = release(bench, FIXED).run(workloads.fits, settings.long_rows, device=bench.device, **setting)
+    if not outcome["fits"]:
+        raise RuntimeError(f"{settings.long_rows} transitions were expected to fit on {gib} GiB: {outcome['error']}")
+    bench.add("largest_rollout", settings.long_rows, release=FIXED, at_least=True, **setting)
+    host_bytes = bench.records.get("logp_old.host_bytes_per_row", release=FIXED).value
+    bench.add("rows_host_memory_allows", int(this_machine().memory_bytes / host_bytes), release=FIXED)
+    return outcome
 
 
-def logp_old(rows: int, max_batchsize: int, precision: str, device: str = "cpu"):
-    """The log-probabilities that preprocessing computes, as a float64 array (rows,). `precision` is one of
-    `precisions(device)`."""
-    dtype = "bfloat16" if precision == "bfloat16" else "float32"
-    algorithm, rollout = _workload(rows, max_batchsize, "nature", device, actor_dtype=dtype)
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    try:
-        return preprocess(algorithm, *rollout).logp_old.double().cpu().numpy()
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
+def article_snippet(bench: Bench) -> None:
+    for version in (BUGGY, OLDER):
+        bench.add("snippet_error", release(bench, version).run(workloads.run_snippet), release=version)
 
 
-def precisions(device: str) -> list[str]:
-    """In which results are compared there; "tf32" is what torch itself takes for convolutions of float32 on a GPU."""
-    return ["float32", *(["tf32"] if device.startswith("cuda") else []), "bfloat16"]
+def differences(bench: Bench) -> dict[tuple[str, int], float]:
+    """Compare logp_old of the whole rollout with that of chunks; the fraction that is equal to the bit, by precision
+    and `max_batchsize`."""
+    equal, rows = {}, bench.settings.equality_rows
+    for dtype in workloads.precisions(bench.device):
+        whole = release(bench, BUGGY).run(workloads.logp_old, rows, 64, dtype, bench.device)
+        for size in bench.settings.equality_sizes:
+            chunked = release(bench, FIXED).run(workloads.logp_old, rows, size, dtype, bench.device)
+            difference = float(np.max(np.abs(chunked - whole) / np.abs(whole)))
+            bench.add("difference", difference, dtype=dtype, max_batchsize=size, rows=rows)
+            equal[dtype, size] = float(np.mean(chunked == whole))
+    return equal
 
 
-def snippet_policy(lines: str = ARTICLE_SNIPPET):
-    """A PPOPolicy of tianshou before 2 whose logp_old is computed by these lines."""
-    from tianshou.data import to_torch_as
-    from tianshou.policy import PPOPolicy
-
-    class SnippetPPOPolicy(PPOPolicy):
-        def process_fn(self, batch, buffer, indices):
-            batch = self._compute_returns(batch, buffer, indices)
-            batch.act = to_torch_as(batch.act, batch.v_s)
-            exec(lines, {"torch": torch}, {"self": self, "batch": batch})
-            return batch
-
-    return SnippetPPOPolicy
-
-
-def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
-    """Run the article's lines as printed, in a PPOPolicy; the error they raise, or None."""
-    actor, critic = visual_networks("nature")
-    algorithm = ppo(actor, critic, max_batchsize=max_batchsize, cls=snippet_policy())
-    try:
-        preprocess(algorithm, *visual_rollout(rows))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return None
+def training_differences(bench: Bench) -> dict[int, float]:
+    """Compare whole training runs with and without chunks; how far training moved the weights, by `max_batchsize`."""
+    moved, updates = {}, bench.settings.training_updates
+    for size in bench.settings.equality_sizes:
+        whole, chunked = (
+            release(bench, BUGGY).run(workloads.train, chunked, updates, size, bench.seed, bench.device)
+            for chunked in (False, True)
+        )
+        setting = {"max_batchsize": size, "updates": updates}
+        bench.add("training_difference", float(np.abs(whole["weights"] - chunked["weights"]).max()), **setting)
+        bench.add("training_same_returns", whole["returns"] == chunked["returns"], **setting)
+        moved[size] = whole["moved"]
+    return moved
 
 
-def train(chunked: bool, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
-    """A whole seeded training on CartPole-v1 with tianshou 1.0.0, as it is or with logp_old in chunks; the article's
-    lines do it, with the attribute's right name. See `train_cartpole` for what comes back."""
-    lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
-    cls = snippet_policy(lines) if chunked else None
-    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed, device=device)
+def time_ratio(bench: Bench) -> Comparison:
+    settings = bench.settings
+    fixed, buggy = (
+        partial(
+            release(bench, version).run,
+            workloads.preprocess_once,
+            settings.timing_rows,
+            settings.max_batchsize,
+            device=bench.device,
+        )
+        for version in (FIXED, BUGGY)
+    )
+    times = compare(fixed, buggy, repeats=settings.timing_repeats)
+    bench.add("time_ratio", times.ratio, spread=(times.low, times.high), rows=settings.timing_rows)
+    return times
 
 
-def chunk_sizes(rows: int, size: int) -> list[int]:
-    """The sizes of the chunks that the release cuts a batch of `rows` rows into."""
-    from tianshou.data import Batch
-
-    batch = Batch(row=np.arange(rows))
-    return [len(chunk) for chunk in batch.split(size, shuffle=False, merge_last=True)]
-
-
-def first_ratio(distribution: str, actions: int = 1, cured: bool = False, rows: int = 256, minibatch: int = 64) -> dict:
-    """Shapes of logp_old and of the first minibatch's probability ratio, and how far that ratio is from 1.
-
-    `distribution` is one of `DISTRIBUTIONS`. The policy has not changed since the rollout, so the ratio must be 1 in
-    each row. `error` is what came instead.
-    """
-    cls = None
-    if cured:
-        from rlrepro.fixes import ChunkedPPO as cls
-    algorithm = vector_ppo(distribution, actions, max_batchsize=minibatch, cls=cls)
-    batch = preprocess(algorithm, *vector_rollout(rows, None if distribution == "categorical" else actions))
-    found = {"logp_shape": list(batch.logp_old.shape), "ratio_shape": None, "error": None, "off_by": None}
-    with torch.no_grad():
-        part = next(batch.split(minibatch, shuffle=False))
-        try:  # the line of the release's own update
-            ratio = (policy_of(algorithm)(part).dist.log_prob(part.act) - part.logp_old).exp().float()
-        except RuntimeError as error:
-            return found | {"error": str(error)}
-    return found | {"ratio_shape": list(ratio.shape), "off_by": float((ratio - 1).abs().max())}
+def chunk_sizes(bench: Bench) -> dict[int, list[int]]:
+    """The chunks that the fixed release makes of rollouts around two chunks long, by the rollout's length."""
+    size = DEFAULT_MAX_BATCHSIZE
+    sizes = {rows: release(bench, FIXED).run(workloads.chunk_sizes, rows, size) for rows in (512, 513, 511)}
+    bench.add("chunks", sizes[511], release=FIXED, rows=511, max_batchsize=size)
+    return sizes
 
 
-def _workload(rows, max_batchsize, network, device, actor_dtype="float32"):
-    algorithm = visual_ppo(network, max_batchsize, device=device, actor_dtype=actor_dtype)
-    return algorithm, visual_rollout(rows)
+def first_ratios(bench: Bench) -> dict[tuple[str, str, int], dict]:
+    """What `workloads.first_ratio` returns, by release, distribution and number of actions."""
+    results = {}
+    for version in (BUGGY, FIXED, NEWEST):
+        for distribution, actions in DISTRIBUTIONS:
+            result = release(bench, version).run(workloads.first_ratio, distribution, actions)
+            setting = {"release": version, "distribution": distribution, "actions": actions}
+            bench.add("first_ratio_error", result["off_by"], error=result["error"], **setting)
+            results[version, distribution, actions] = result
+    return results
+
+
+def chunked_first_ratios(bench: Bench) -> dict[int, dict]:
+    """The same for ChunkedPPO and a plain Normal, by the number of actions."""
+    results = {}
+    for actions in (1, 3):
+        results[actions] = release(bench, NEWEST).run(workloads.first_ratio, "plain normal", actions, chunked=True)
+        bench.add("first_ratio_error_cured", results[actions]["off_by"], release=NEWEST, actions=actions)
+    return results
+
+
+def gail_and_icm(bench: Bench) -> dict[tuple[str, int], float]:
+    """Compare both algorithms with their fixes; how far an update moved the weights, by algorithm and rollout."""
+    moved = {}
+    for name in ALGORITHMS:
+        for rows in bench.settings.twin_rows:
+            size = bench.settings.max_batchsize
+            released, fixed = (
+                release(bench, NEWEST).run(measure_update, name, chunked, rows, size, bench.seed, bench.device)
+                for chunked in (False, True)
+            )
+            setting = {"twin": name, "rows": rows, "max_batchsize": size}
+            for stage in ("preprocess", "update"):
+                for cured, result in ((False, released), (True, fixed)):
+                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], cured=cured, stage=stage, **setting)
+            for what in ("rewards", "weights"):
+                difference = float(np.abs(released[what] - fixed[what]).max())
+                bench.add("twin_difference", difference, what=what, **setting)
+            moved[name, rows] = released["moved"]
+    return moved

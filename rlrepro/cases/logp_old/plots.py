@@ -10,26 +10,26 @@ from rlrepro.lab.memory_history import BEFORE
 from rlrepro.lab.units import format_value
 
 MIB = 2**20
-WHOLE_ROLLOUT = 4  # times the smallest peak, from which a release counts as taking the whole rollout
-LINES_SHOWN = 2  # of a history
+WHOLE_ROLLOUT = 4  # times the smallest peak: from there on, a release counts as processing the whole rollout at once
+LINES_SHOWN = 2  # of code, in a history
 REST = "all other lines"
 SHADES = {BEFORE: "#C9D2D9", REST: "#E4E9ED"}
 ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM}
 
 
 def plot_peak_against_rows(records: Records, network: str = "nature"):
-    """Peak of preprocessing against the rows of the rollout, buggy and fixed release, with fitted exponents."""
+    """Peak of preprocessing against the length of the rollout, by release, with fitted exponents."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
     for release, line in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
-        found = records.series("logp_old.peak", "rows", release=release, network=network)
-        rows, peaks = list(found), list(found.values())
+        series = records.series("logp_old.peak", "rows", release=release, network=network)
+        rows, peaks = list(series), list(series.values())
         axes.plot(rows, peaks, line, color=ROLES[release], fillstyle="none" if release == NEWEST else "full")
-        text = f"tianshou {release}: rows$^{{{growth_exponent(rows, peaks):.2f}}}$"
+        text = f"tianshou {release}: length$^{{{growth_exponent(rows, peaks):.2f}}}$"
         figures.label_line(axes, rows[-1], peaks[-1], text, ROLES[release], above=release != NEWEST)
     figures.count_axis(axes.xaxis, rows)
     figures.bytes_axis(axes.yaxis)
     axes.margins(y=0.15)
-    axes.set(xlabel="rows in the rollout", ylabel="peak memory of preprocessing")
+    axes.set(xlabel="length of the rollout (transitions)", ylabel="peak memory of preprocessing")
     record = records.get("logp_old.peak", release=BUGGY, network=network)
     figures.caption(figure, record, f"Nature CNN, max_batchsize={record.setting['max_batchsize']}")
     return figure
@@ -39,8 +39,8 @@ def plot_peak_against_chunk(records: Records):
     """Peak of preprocessing against `max_batchsize`, the parameter that should bound it."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against max_batchsize")
     for release in (BUGGY, FIXED):
-        found = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        sizes, peaks = list(found), list(found.values())
+        series = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
+        sizes, peaks = list(series), list(series.values())
         axes.plot(sizes, peaks, "o-", color=ROLES[release])
         at, above = (0, True) if release == BUGGY else (len(sizes) // 2, False)
         axes.annotate(
@@ -54,39 +54,39 @@ def plot_peak_against_chunk(records: Records):
     figures.count_axis(axes.xaxis, sizes)
     figures.bytes_axis(axes.yaxis)
     axes.margins(y=0.2)
-    axes.set(xlabel="max_batchsize (rows)", ylabel="peak memory of preprocessing")
+    axes.set(xlabel="max_batchsize (transitions)", ylabel="peak memory of preprocessing")
     record = records.get("logp_old.peak_by_chunk", release=BUGGY)
-    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions")
     return figure
 
 
 def plot_history(records: Records):
-    """What is live from allocation to allocation, one panel a release, in the colour of the line that made it."""
-    figure, panels = figures.new_figure("What is live on the card, by the line that made it", rows=2, height=6.4)
+    """What is live after each allocation and free, one panel per release, coloured by the line that allocated it."""
+    figure, panels = figures.new_figure("Live memory on the card, by the line that allocated it", rows=2, height=6.4)
     for axes, release in zip(panels, (BUGGY, FIXED), strict=True):
-        found = records.all("logp_old.live", release=release)
-        setting = found[0].setting
-        stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in found})
+        history = records.all("logp_old.live", release=release)
+        setting = history[0].setting
+        stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in history})
         limit, events = setting["gib"] * 2**10, setting["events"]
-        at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that its end is seen
+        at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that the end is visible
         held = [np.append(live, live[-1]) for live in stack.values()]
         colors = [SHADES.get(line, figures.BUGGY if "logp_old" in line else "#7C93A5") for line in stack]
         axes.stackplot(at, held, colors=colors, labels=stack, lw=0, step="post")
         axes.axhline(limit, color="black", lw=1.2, ls="--")
-        axes.set(ylabel=f"tianshou {release}\nlive (MiB)", xlim=(0, at[-1]), ylim=(0, 1.15 * limit))
+        axes.set(ylabel=f"tianshou {release}\nlive memory (MiB)", xlim=(0, at[-1]), ylim=(0, 1.15 * limit))
         end = "done" if setting["fits"] else "out of memory"
         for x, text, side in ((0.005, "the card", "left"), (0.995, end, "right")):
             axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
         axes.grid(visible=False)
-    panels[-1].set_xlabel("allocations and frees, one after the other")
-    what = f"Nature CNN, {setting['rows']:,} rows, max_batchsize={setting['max_batchsize']}"
-    figures.caption(figure, found[0], what)
+    panels[-1].set_xlabel("allocations and frees, in order")
+    what = f"Nature CNN, {setting['rows']:,} transitions, max_batchsize={setting['max_batchsize']}"
+    figures.caption(figure, history[0], what)
     return figure
 
 
 def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What was there before, the lines that had most, and the sum of all others."""
+    """What was live before, the lines that held most, and the sum of all others."""
     lines = sorted(live, key=lambda line: live[line].max(), reverse=True)
     shown = [line for line in lines if line != BEFORE][:LINES_SHOWN]
     rest = sum((live[line] for line in lines if line not in (BEFORE, *shown)), np.zeros_like(live[lines[0]]))
@@ -95,7 +95,7 @@ def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def plot_timeline(records: Records):
-    """Peak of preprocessing in each release, in the order of their publication."""
+    """Peak of preprocessing in each release, oldest first."""
     figure, axes = figures.new_figure("Peak memory of preprocessing, release by release", width=9)
     points = records.all("logp_old.timeline")
     smallest = min(point.value for point in points if point.value)
@@ -113,53 +113,55 @@ def plot_timeline(records: Records):
     axes.grid(axis="x", visible=False)
     axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing (MiB)")
     record = points[0]
-    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} rows")
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions")
     return figure
 
 
 def plot_largest_rollout(records: Records):
-    """The largest rollout that a card takes, buggy and fixed release."""
-    figure, axes = figures.new_figure("How long a rollout can be", height=2.6)
-    found = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
-    for position, record in enumerate(found):
+    """The longest rollout that fits on a card, buggy and fixed release."""
+    figure, axes = figures.new_figure("The longest rollout that fits", height=2.6)
+    rollouts = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
+    for position, record in enumerate(rollouts):
         color = ROLES[record.setting["release"]]
         axes.barh(position, record.value, color=color, height=0.55)
-        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} rows"
+        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} transitions"
         axes.text(record.value, position, text, va="center", color=color, fontweight="bold")
-    axes.set_yticks(range(len(found)), [f"tianshou {record.setting['release']}" for record in found])
+    axes.set_yticks(range(len(rollouts)), [f"tianshou {record.setting['release']}" for record in rollouts])
     axes.invert_yaxis()
-    axes.margins(x=0.4)
+    axes.margins(x=0.5)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", visible=False)
-    axes.set(xlabel="rows in the largest rollout that preprocessing can take")
+    axes.set(xlabel="transitions in the longest rollout that preprocessing can take")
     figures.caption(
         figure,
-        found[0],
-        f"Nature CNN, max_batchsize={found[0].setting['max_batchsize']}, card of {found[0].setting['gib']} GiB",
+        rollouts[0],
+        f"Nature CNN, max_batchsize={rollouts[0].setting['max_batchsize']}, card of {rollouts[0].setting['gib']} GiB",
     )
     return figure
 
 
-def plot_twins(records: Records):
-    """Peak of one preprocessing or update of GAIL and ICM, as released and cured."""
-    figure, axes = figures.new_figure("GAIL and ICM, as released and with our cure", height=3.6)
+def plot_gail_and_icm(records: Records):
+    """Peak of preprocessing and of an update of GAIL and ICM, as released and with our fix."""
+    figure, axes = figures.new_figure("GAIL and ICM, as released and with our fix", height=3.6)
     rows = max(record.setting["rows"] for record in records.all("logp_old.twin_peak"))
-    bars = [(twin, stage) for twin in ("GAIL", "ICM") for stage in ("preprocess", "update")]
-    for position, (twin, stage) in enumerate(bars):
+    bars = [(name, stage) for name in ("GAIL", "ICM") for stage in ("preprocess", "update")]
+    for position, (name, stage) in enumerate(bars):
         for offset, cured in ((-0.19, False), (0.19, True)):
-            record = records.get("logp_old.twin_peak", twin=twin, stage=stage, cured=cured, rows=rows)
+            record = records.get("logp_old.twin_peak", twin=name, stage=stage, cured=cured, rows=rows)
             color = figures.OURS if cured else figures.BUGGY
             axes.barh(position + offset, record.value / MIB, color=color, height=0.34)
-            text = f" {'cured' if cured else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
+            text = f" {'our fix' if cured else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
             axes.text(
                 record.value / MIB, position + offset, text, va="center", color=color, fontsize=9.5, fontweight="bold"
             )
-    axes.set_yticks(range(len(bars)), [f"{twin}, {stage}" for twin, stage in bars])
+    axes.set_yticks(range(len(bars)), [f"{name}, {stage}" for name, stage in bars])
     axes.invert_yaxis()
     axes.margins(x=0.45)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
     axes.set(xlabel="peak memory (MiB)")
-    figures.caption(figure, record, f"small MLPs, {rows:,} rows, max_batchsize={record.setting['max_batchsize']}")
+    figures.caption(
+        figure, record, f"small MLPs, {rows:,} transitions, max_batchsize={record.setting['max_batchsize']}"
+    )
     return figure

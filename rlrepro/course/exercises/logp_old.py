@@ -9,43 +9,41 @@ from rlrepro.course.exercises.core import Hint, exercise, how_far, near
 
 @exercise("2.1")
 def factor(my_factor, records):
-    """A function: peak of 1.0.0 over that of 1.1.0 for so many rows and that max_batchsize."""
+    """A function of (rows, max_batchsize): the peak of 1.0.0 divided by that of 1.1.0."""
     sizes = [record.setting for record in records.all("logp_old.peak_by_chunk", release=FIXED)]
     for setting in sizes:
         chosen = {"rows": setting["rows"], "max_batchsize": setting["max_batchsize"]}
         peaks = [records.get("logp_old.peak_by_chunk", release=each, **chosen).value for each in (BUGGY, FIXED)]
         expected, found = peaks[0] / peaks[1], my_factor(*chosen.values())
         if not near(found, expected, 0.1):
-            raise Hint(
-                f"With {chosen} your {found:.3g} is {how_far(found, expected)}. How many rows has the largest chunk?"
-            )
+            raise Hint(f"With {chosen} your {found:.3g} is {how_far(found, expected)}. How large is the largest chunk?")
     for rows, size in ((500, 64), (100, 96), (20, 64)):
         expected, found = rows / (rows if rows < size else size + rows % size), my_factor(rows, size)
         if not near(found, expected, 0.1):
             raise Hint(
-                f"{rows} rows in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does the "
-                "remainder go, and what if there is less than one chunk?"
+                f"{rows} transitions in chunks of {size}: your {found:.3g} is {how_far(found, expected)}. Where does "
+                "the remainder go, and what if the rollout is shorter than one chunk?"
             )
 
 
 @exercise("2.2")
 def longest_rollout(my_rows, records):
-    """A function of (records, gib): the longest rollout that 1.0.0 takes, from its measured peaks alone."""
+    """A function of (records, gib): the longest rollout that 1.0.0 can take, from its measured peaks alone."""
     measured = records.get("logp_old.largest_rollout", release=BUGGY)
     peaks_only = type(records)(record for record in records if record.name == "logp_old.peak")
     half = type(records)(record.model_copy(update={"value": record.value // 2}) for record in peaks_only)
     found, twice = my_rows(peaks_only, measured.setting["gib"]), my_rows(half, measured.setting["gib"])
     if not near(found, measured.value, 0.1):
         raise Hint(
-            f"{found:,.0f} rows on {measured.setting['gib']} GiB are {how_far(found, measured.value)} (by over 10%). "
-            "What does one more row cost, by the two longest rollouts of 1.0.0?"
+            f"{found:,.0f} transitions on {measured.setting['gib']} GiB are {how_far(found, measured.value)} "
+            "(by over 10%). What does one more transition cost, by the two longest rollouts of 1.0.0?"
         )
     if not near(twice, 2 * found, 0.1):
-        raise Hint("With records in which each peak is half as high, your function does not find twice the rows.")
+        raise Hint("With records in which each peak is half as high, your function does not return twice the length.")
 
 
 @exercise("2.3")
-def one_number_a_row(my_logp, records):
+def one_log_probability(my_logp, records):
     """A function of (dist, actions): log-probabilities of shape (rows,) for any distribution."""
     loc = torch.zeros(5, 3)
     cases = {
@@ -57,17 +55,17 @@ def one_number_a_row(my_logp, records):
     for name, (dist, actions) in cases.items():
         found, plain = my_logp(dist, actions), dist.log_prob(actions)
         if found.shape != (5,):
-            raise Hint(f"{name}: expected one number for each of 5 rows, found shape {tuple(found.shape)}.")
+            raise Hint(f"{name}: expected one number for each of 5 transitions, found shape {tuple(found.shape)}.")
         if not torch.allclose(found, plain.reshape(5, -1).sum(1)):
             raise Hint(
-                f"{name}: the numbers are wrong. Actions of one row are independent: what does that make of their "
-                "log-probabilities?"
+                f"{name}: the numbers are wrong. The actions of one transition are independent: how do you combine "
+                "their log-probabilities?"
             )
 
 
 @exercise("2.4")
 def evaluate_in_chunks(my_evaluate, records):
-    """A function of (fn, rows, size): fn of all rows, of which fn never sees more than `size` at a time."""
+    """A function of (fn, rows, size): fn of all rows, where fn never gets more than `size` at a time."""
     for count, size in ((10, 4), (8, 4), (3, 4), (7, 6)):
         seen = []
 
@@ -78,10 +76,8 @@ def evaluate_in_chunks(my_evaluate, records):
         rows = torch.arange(2.0 * count).reshape(count, 2)
         found = my_evaluate(fn, rows, size)
         if max(seen, default=0) > size:
-            raise Hint(
-                f"{count} rows in chunks of {size}: your function was given {seen} rows. That is upstream's merge_last."
-            )
+            raise Hint(f"{count} rows in chunks of {size}: fn was given {seen} rows. That is upstream's merge_last.")
         if len(seen) != -(-count // size):
-            raise Hint(f"{count} rows in chunks of {size}: {len(seen)} calls are more than needed, or too few.")
+            raise Hint(f"{count} rows in chunks of {size}: {len(seen)} calls are too many, or too few.")
         if not torch.equal(found, rows.square().sum(1)):
-            raise Hint("The result is not that of all rows at once, in their order.")
+            raise Hint("The result differs from that of all rows at once, in their order.")

@@ -11,7 +11,8 @@ from .tested_with import TESTED_WITH
 
 if __name__ == "tianshou":
     raise ImportError(
-        "this folder of rlrepro's hides the library tianshou, whose name it has: rename it, or move it into a package"
+        "this folder of rlrepro hides the library tianshou, because it has the same name: rename it, or move it into "
+        "a package"
     )
 
 _load, __dir__, __all__ = lazy_loader.attach(
@@ -31,5 +32,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        found = next((each.version for each in metadata.distributions(name=library)), "none")
-        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error
+        installed = next((each.version for each in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

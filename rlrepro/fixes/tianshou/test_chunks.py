@@ -11,12 +11,12 @@ from .chunks import in_chunks
 def test_values_and_gradients_are_those_of_one_call(size):
     torch.manual_seed(0)
     net, rows = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 2)), torch.randn(100, 5)
-    found = {}
+    results = {}
     for name, values in (("one", net(rows)), ("chunks", in_chunks(net, rows, size=size))):
         net.zero_grad()
         values.square().sum().backward()
-        found[name] = [values.detach(), *(weight.grad.clone() for weight in net.parameters())]
-    torch.testing.assert_close(found["chunks"], found["one"])
+        results[name] = [values.detach(), *(weight.grad.clone() for weight in net.parameters())]
+    torch.testing.assert_close(results["chunks"], results["one"])
 
 
 def test_no_chunk_is_larger_than_asked_for():

@@ -25,11 +25,11 @@ class Network(nn.Module):
     def __init__(self, outputs: int):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, outputs))
-        self.seen = 0  # most rows without gradients
+        self.largest_batch = 0  # without gradients
 
     def forward(self, obs, state=None, info=None):
         if not torch.is_grad_enabled():
-            self.seen = max(self.seen, len(obs))
+            self.largest_batch = max(self.largest_batch, len(obs))
         values = self.layers(torch.as_tensor(obs, dtype=torch.float32))
         return values if values.shape[1] == 1 else (values, state)
 
@@ -69,7 +69,7 @@ def test_a_training_run_keeps_to_max_batchsize():
         verbose=False,
         show_progress=False,
     ).run()
-    assert policy.actor.seen == SIZE
+    assert policy.actor.largest_batch == SIZE
     assert not torch.equal(policy.actor.layers[0].weight, before)
 
 
@@ -79,9 +79,9 @@ def test_logp_old_is_the_releases_own():
     if hasattr(collector, "reset"):
         collector.reset()
     collector.collect(n_step=STEPS)
-    found = [
+    batches = [
         policy.process_fn(*collector.buffer.sample(0)[:1], collector.buffer, collector.buffer.sample(0)[1])
         for policy in (plain, chunked)
     ]
-    np.testing.assert_allclose(found[1].logp_old.numpy(), found[0].logp_old.detach().numpy(), atol=1e-6)
-    np.testing.assert_allclose(found[1].adv.numpy(), found[0].adv.numpy(), atol=1e-5)
+    np.testing.assert_allclose(batches[1].logp_old.numpy(), batches[0].logp_old.detach().numpy(), atol=1e-6)
+    np.testing.assert_allclose(batches[1].adv.numpy(), batches[0].adv.numpy(), atol=1e-5)

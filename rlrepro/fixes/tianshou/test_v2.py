@@ -26,11 +26,11 @@ class Network(nn.Module):
     def __init__(self, outputs: int):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, outputs))
-        self.seen = 0  # most rows without gradients
+        self.largest_batch = 0  # without gradients
 
     def forward(self, obs, state=None, info=None):
         if not torch.is_grad_enabled():
-            self.seen = max(self.seen, len(obs))
+            self.largest_batch = max(self.largest_batch, len(obs))
         values = self.layers(torch.as_tensor(obs, dtype=torch.float32))
         return values if values.shape[1] == 1 else (values, state)
 
@@ -66,7 +66,7 @@ def test_a_training_run_keeps_to_max_batchsize():
             show_progress=False,
         )
     )
-    assert algorithm.policy.actor.seen == SIZE >= algorithm.critic.seen
+    assert algorithm.policy.actor.largest_batch == SIZE >= algorithm.critic.largest_batch
     assert not torch.equal(algorithm.policy.actor.layers[0].weight, before)
 
 
@@ -76,6 +76,6 @@ def test_logp_old_and_advantages_are_the_releases_own():
     collector.reset()
     collector.collect(n_step=STEPS)
     batch, indices = collector.buffer.sample(0)
-    found = [each._preprocess_batch(Batch(batch), collector.buffer, indices) for each in (plain, chunked)]
-    torch.testing.assert_close(found[1].logp_old, found[0].logp_old.detach())
-    torch.testing.assert_close(found[1].adv, found[0].adv)
+    batches = [each._preprocess_batch(Batch(batch), collector.buffer, indices) for each in (plain, chunked)]
+    torch.testing.assert_close(batches[1].logp_old, batches[0].logp_old.detach())
+    torch.testing.assert_close(batches[1].adv, batches[0].adv)

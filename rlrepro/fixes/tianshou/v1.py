@@ -1,4 +1,4 @@
-"""The fix of logp_old for those who can't leave tianshou 0.4.11 to 1.0.0."""
+"""The fix of logp_old for projects that can't upgrade from tianshou 0.4.11 to 1.0.0."""
 
 import torch
 
@@ -12,14 +12,15 @@ except ImportError as error:
 
 
 class ChunkedPPOPolicy(PPOPolicy):
-    """PPOPolicy that computes logp_old on at most `max_batchsize` transitions at a time, in the shape that the
-    distribution gives. It takes PPOPolicy's arguments.
+    """PPOPolicy that computes logp_old on at most `max_batchsize` transitions at a time.
+
+    logp_old keeps the shape of the distribution's log-probabilities. The arguments are those of PPOPolicy.
 
     Tested with tianshou 0.5.1, 1.0.0, 1.1.0, 1.2.0.
     """
 
     def process_fn(self, batch, buffer, indices):
-        if getattr(self, "recompute_adv", getattr(self, "_recompute_adv", False)):  # its name from 1.0.0 on, and before
+        if getattr(self, "recompute_adv", getattr(self, "_recompute_adv", False)):  # the name from 1.0.0 on, and before
             self._buffer, self._indices = buffer, indices
         size = getattr(self, "max_batchsize", None) or self._batch
         batch = self._compute_returns(batch, buffer, indices)

@@ -1,6 +1,6 @@
 """tianshou 2.x algorithms whose `max_batchsize` bounds every forward pass outside the policy's gradient step.
 
-Each takes the arguments of the class it stands for and gives the same results.
+Each takes the arguments of the class that it replaces and computes the same results.
 """
 
 import torch
@@ -16,18 +16,18 @@ except ImportError as error:
 
 
 class ChunkedPPO(PPO):
-    """PPO that keeps to `max_batchsize` exactly, and whose logp_old keeps the shape of the log-probabilities.
+    """PPO that never exceeds `max_batchsize`, and whose logp_old keeps the shape of the log-probabilities.
 
-    tianshou from 1.1.0 on cuts chunks of up to 2 * max_batchsize - 1 rows, and flattens logp_old. For a distribution
-    with several log-probabilities a row, (rows, d), that raises an error in the update where d > 1, and where d = 1
-    silently turns the ratio of a minibatch of n rows into an (n, n) matrix.
+    From 1.1.0 on, tianshou makes chunks of up to 2 * max_batchsize - 1 transitions, and flattens logp_old. If a
+    distribution's log-probabilities have the shape (transitions, d), the update then raises an error for d > 1, and for
+    d = 1 silently turns the ratio of a minibatch of n transitions into an (n, n) matrix.
 
     Tested with tianshou 2.0.1.
     """
 
     def _add_returns_and_advantages(self, batch, buffer, indices):
         size = self.max_batchsize
-        self.max_batchsize = (size + 1) // 2  # of which upstream's split makes chunks of up to `size`
+        self.max_batchsize = (size + 1) // 2  # upstream's split then makes chunks of up to `size`
         try:
             return super()._add_returns_and_advantages(batch, buffer, indices)
         finally:
@@ -43,13 +43,13 @@ class ChunkedPPO(PPO):
         return batch
 
     def _log_prob(self, batch):
-        return self.policy(batch).dist.log_prob(batch.act)  # (rows,) or (rows, d)
+        return self.policy(batch).dist.log_prob(batch.act)  # (transitions,) or (transitions, d)
 
 
 class ChunkedGAIL(GAIL, ChunkedPPO):
-    """GAIL whose discriminator sees at most `max_batchsize` rows at a time, for rewards and in its own update.
+    """GAIL whose discriminator gets at most `max_batchsize` transitions at a time, for rewards and in its own update.
 
-    In tianshou 2.0.1 it takes the whole rollout for the rewards and a `disc_update_num`-th of it in the update.
+    In tianshou 2.0.1 it gets the whole rollout for the rewards, and 1 / `disc_update_num` of it in each update step.
     """
 
     def disc(self, batch):
@@ -57,11 +57,11 @@ class ChunkedGAIL(GAIL, ChunkedPPO):
 
 
 class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
-    """An intrinsic curiosity module that sees at most `max_batchsize` rows at a time.
+    """An intrinsic curiosity module that gets at most `max_batchsize` transitions at a time.
 
-    In tianshou 2.0.1 it takes the whole rollout, with gradients, and holds that graph through the update of the
-    wrapped algorithm. Here only the observations are held, and activations are computed again, a chunk at a time.
-    The original rewards are kept apart, where 2.0.1 adds the curiosity to them in place before it restores them.
+    In tianshou 2.0.1 it gets the whole rollout, with gradients, and holds that graph through the update of the wrapped
+    algorithm. Here only the observations are held, and activations are computed again, a chunk at a time. The original
+    rewards are stored separately; 2.0.1 adds the curiosity to them in place before it restores them.
     """
 
     def __init__(self, *, max_batchsize: int = 256, **options):
@@ -69,7 +69,7 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
         self.max_batchsize = max_batchsize
 
     def _icm_preprocess_batch(self, batch):
-        training = self.model.training  # the update switches to training mode before it computes again
+        training = self.model.training  # the update switches to training mode before activations are recomputed
 
         def model(*inputs):
             with torch_train_mode(self.model, training):
