@@ -1,13 +1,14 @@
-"""TorchRL's SliceSampler: each sample reads every stored row.
+"""TorchRL's SliceSampler: each sample reads every stored transition.
 
-Upstream: pytorch/rl#2669, mended by constant factors in #2671 and #2672, first released in 0.7.0. `SETTINGS` says how
-much each profile measures, `measure` holds what is run under a release, `claims` judges the article, `plots` draws.
+Upstream: pytorch/rl#2669, made faster by constant factors in #2671 and #2672, first released in 0.7.0. `workloads` runs
+under a release, on `buffers`; `measure` has the loops, `claims` judges the article, `plots` and `tables` show records.
 """
 
 from dataclasses import dataclass
 
 import lazy_loader
 
+CHAPTER = "03_slice_sampler"
 BUGGY, FIXED, NEWEST = "0.6.0", "0.7.0", "0.14.1"
 RELEASES = ("0.6.0", "0.7.0", "0.8.1", "0.9.2", "0.10.1", "0.11.1", "0.12.0", "0.13.3", "0.14.1")
 MILLION = 1_000_000
@@ -15,9 +16,9 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything one profile measures. Sizes are rows."""
+    """How much of everything one profile measures. Sizes are transitions."""
 
-    stored: tuple[int, ...]  # for growth with what is stored, in a buffer of `capacity`; the article's are in `full`
+    stored: tuple[int, ...]  # for growth with what is stored, in a buffer of `capacity`; `full` has the article's
     capacity: int
     capacities: tuple[int, ...]  # for growth with the capacity, of which the first `stored` are filled
     online_stored: tuple[int, ...]  # for the loop that writes, then samples
@@ -30,6 +31,18 @@ class Settings:
 
 
 SETTINGS = {
+    "tiny": Settings(
+        stored=(25_000, 100_000, 400_000),
+        capacity=100 * MILLION,
+        capacities=(30_000, 1 * MILLION, 10 * MILLION, 100 * MILLION),
+        online_stored=(50_000, 400_000),
+        moved_stored=400_000,
+        releases_stored=400_000,
+        repeats=3,
+        writes=5,
+        timeline=(BUGGY, FIXED, NEWEST),
+        timeline_stored=400_000,
+    ),
     "smoke": Settings(
         stored=(1 * MILLION, 2 * MILLION, 5 * MILLION, 20 * MILLION),
         capacity=600 * MILLION,
@@ -57,5 +70,7 @@ SETTINGS = {
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submodules=["measure", "plots", "recording"], submod_attrs={"claims": ["CLAIMS"]}
+    __name__,
+    submodules=["buffers", "measure", "plots", "tables", "workloads"],
+    submod_attrs={"claims": ["CLAIMS"], "records": ["RECORDS"]},
 )

@@ -1,36 +1,34 @@
-"""What the article says of SliceSampler, and how measurements judge it."""
+"""What the article says about SliceSampler, and how measurements judge it."""
 
 import math
 
-from rlrepro.cases.slice_sampler import BUGGY, FIXED, MILLION, NEWEST
+from rlrepro.cases.slice_sampler import BUGGY, CHAPTER, FIXED, MILLION, NEWEST
 from rlrepro.evidence.claims import Claim, Verdict
 from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.records import MissingRecord, Record, Records
 from rlrepro.lab.units import format_value
 
-CHAPTER = "03_slice_sampler"
-
 SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
-ALIKE = 3  # the factor up to which a ratio of two times counts as the article's: caches and memory differ by machine
-LINEAR = (0.8, 1.2)  # exponents that count as growing in proportion
-SAME_RATE = 0.8  # of a rate of growth, from which on it counts as the same; of a line a quarter would be left
-FLAT = 0.2  # the exponent up to which a time counts as the same; the article's capacities would make it 0.44
+ALIKE = 3  # factor up to which two ratios of times count as the same: caches and memory differ by machine
+LINEAR = (0.8, 1.2)  # exponents that count as linear growth
+SAME_RATE = 0.8  # share of the early rate of growth from which the late one counts as the same; a line keeps less
+FLAT = 0.2  # exponent up to which a time counts as constant; the article's two capacities would give 0.44
 TWICE = (1.4, 2.8)  # ratios that count as "about twice"
 TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
 ARTICLE_CACHE = 500  # times faster
 
 
 def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
-    """A record of the article's own sizes, which profile full measures."""
-    found = records.where(f"slice_sampler.{name}", stored=stored, **setting)
-    if not found:
+    """A record at the article's own sizes, which the profile full measures."""
+    matching = records.where(f"slice_sampler.{name}", stored=stored, **setting)
+    if not matching:
         raise MissingRecord(
-            f"no record of slice_sampler.{name} with the article's sizes: {stored:,} rows, "
+            f"no record of slice_sampler.{name} with the article's sizes: {stored:,} stored, "
             + ", ".join(f"{key} {value}" for key, value in setting.items())
             + " (profile full)"
         )
-    return found[-1]
+    return matching[-1]
 
 
 def _seconds(records: Records, cell, storage="cpu") -> float:
@@ -40,13 +38,13 @@ def _seconds(records: Records, cell, storage="cpu") -> float:
 
 
 def widest(records: Records, **setting) -> dict:
-    """The setting with the largest capacity that was measured, in which what is stored was varied."""
+    """The setting at the largest capacity, where what is stored varies."""
     setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
     return setting | {"capacity": max(records.series("slice_sampler.sample", "capacity", **setting))}
 
 
 def least(records: Records, **setting) -> dict:
-    """The setting with the fewest rows stored, in which the capacity was varied."""
+    """The setting with the fewest transitions stored, where the capacity varies."""
     setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
     return setting | {"stored": min(records.series("slice_sampler.sample", "stored", **setting))}
 
@@ -54,16 +52,16 @@ def least(records: Records, **setting) -> dict:
 def _judge_ratio(records: Records, slow, fast) -> Verdict:
     """The article's ratio between two of its cells, against the one measured."""
     article = ARTICLE_SECONDS[slow] / ARTICLE_SECONDS[fast]
-    found = _seconds(records, slow) / _seconds(records, fast)
-    figure = f"{found:.3g} times on the same storage; the article has {article:.3g}"
-    if article / ALIKE <= found <= article * ALIKE:
-        return Verdict("supported", figure, f"the ratio comes back within a factor of {ALIKE}")
+    measured = _seconds(records, slow) / _seconds(records, fast)
+    figure = f"{measured:.3g} times on the same storage; the article has {article:.3g}"
+    if article / ALIKE <= measured <= article * ALIKE:
+        return Verdict("supported", figure, f"the same ratio within a factor of {ALIKE}")
     if fast == SMALL and records.where("slice_sampler.sample", storage="cuda"):
         on_gpu = _seconds(records, slow) / _seconds(records, fast, storage="cuda")
         figure += f"; {on_gpu:.3g} with the small buffer on the GPU"
         if article / ALIKE <= on_gpu <= article * ALIKE:
-            return Verdict("partly", figure, "it comes back when the smaller buffer, which fits, lies on the GPU")
-    return Verdict("refuted", figure, f"off by more than a factor of {ALIKE}: these two differ in more than is said")
+            return Verdict("partly", figure, "the same ratio once the smaller buffer, which fits, is on the GPU")
+    return Verdict("refuted", figure, f"off by more than a factor of {ALIKE}: they differ in more than it says")
 
 
 def judge_capacity_step(records: Records) -> Verdict:
@@ -81,10 +79,10 @@ def judge_both_steps(records: Records) -> Verdict:
 def judge_capacity(records: Records) -> Verdict:
     times = records.series("slice_sampler.sample", "capacity", **least(records))
     exponent = growth_exponent(times, times.values())
-    figure = f"time ~ capacity^{exponent:.2f} from {min(times):,} to {max(times):,}, the same rows stored"
+    figure = f"time ~ capacity^{exponent:.2f} from {min(times):,} to {max(times):,}, with the same transitions stored"
     if exponent <= FLAT:
-        return Verdict("refuted", figure, "the capacity is not read: what is stored counts")
-    return Verdict("supported", figure, f"0 is no effect; up to {FLAT} counts as none")
+        return Verdict("refuted", figure, "the capacity is not read: what is stored matters")
+    return Verdict("supported", figure, f"0 means no effect; up to {FLAT} counts as none")
 
 
 def judge_exponential(records: Records) -> Verdict:
@@ -96,24 +94,24 @@ def judge_exponential(records: Records) -> Verdict:
     first, middle, last = sizes[0], sizes[len(sizes) // 2], sizes[-1]
     early, late = (math.log(times[to] / times[begin]) / (to - begin) for begin, to in ((first, middle), (middle, last)))
     figure = (
-        f"time ~ stored^{exponent:.2f}; a million rows more take {math.exp(MILLION * early):.3g} times as long up to "
-        f"{middle:,} rows, then {math.exp(MILLION * late):.3g} times"
+        f"time ~ stored^{exponent:.2f}; a million more take {math.exp(MILLION * early):.3g} times as long up to "
+        f"{middle:,} stored, then {math.exp(MILLION * late):.3g} times"
     )
     if late >= SAME_RATE * early:
-        return Verdict("supported", figure, "the same factor for each row more is what exponential means")
+        return Verdict("supported", figure, "the same factor for each further transition is what exponential means")
     if LINEAR[0] <= exponent <= LINEAR[1]:
-        return Verdict("refuted", figure, "the factor falls: it is linear in the rows stored")
-    return Verdict("refuted", figure, "the factor falls: it is a power of the rows stored, not an exponential")
+        return Verdict("refuted", figure, "the factor falls: the time is linear in what is stored")
+    return Verdict("refuted", figure, "the factor falls: the time is a power of what is stored, not an exponential")
 
 
 def judge_done_flags(records: Records) -> Verdict:
     record = records.get("slice_sampler.done_ratio", release=BUGGY)
-    figure = f"{format_value(record.value, 'ratio')} faster at {record.setting['stored']:,} rows"
+    figure = f"{format_value(record.value, 'ratio')} faster with {record.setting['stored']:,} stored"
     if TWICE[0] <= record.value <= TWICE[1]:
         return Verdict("supported", figure, f"{TWICE[0]} to {TWICE[1]} counts as about twice")
     if record.value > TWICE[1]:
-        return Verdict("partly", figure, "faster, and by more than twice")
-    return Verdict("refuted", figure, "no faster than that")
+        return Verdict("partly", figure, "faster, by more than about twice")
+    return Verdict("refuted", figure, "less than that")
 
 
 def judge_cache(records: Records) -> Verdict:
@@ -121,7 +119,7 @@ def judge_cache(records: Records) -> Verdict:
     figure = f"{format_value(record.value, 'ratio')} faster, with nothing written in between"
     if record.value >= ARTICLE_CACHE:
         return Verdict("supported", figure, f"at least {ARTICLE_CACHE} times, as long as the buffer does not change")
-    return Verdict("partly", figure, f"faster, though by less than {ARTICLE_CACHE} times")
+    return Verdict("partly", figure, f"faster, but by less than {ARTICLE_CACHE} times")
 
 
 def judge_rewrite(records: Records) -> Verdict:
@@ -129,27 +127,27 @@ def judge_rewrite(records: Records) -> Verdict:
     newest = records.get("slice_sampler.release_ratio", release=NEWEST)
     low, high = record.spread or (record.value, record.value)
     figure = (
-        f"{BUGGY} takes {record.value:.3g}× the time of {FIXED} ({low:.3g} to {high:.3g}), {newest.value:.3g}× of "
-        f"{NEWEST}, from {record.setting['stored']:,} rows"
+        f"{BUGGY} takes {record.value:.3g}× the time of {FIXED} ({low:.3g} to {high:.3g}), {newest.value:.3g}× that of "
+        f"{NEWEST}, with {record.setting['stored']:,} stored"
     )
     if TWO_TO_THREE[0] <= record.value <= TWO_TO_THREE[1]:
         return Verdict("supported", figure, f"{TWO_TO_THREE[0]} to {TWO_TO_THREE[1]} counts as that; without the cache")
     if record.value > 1:
-        return Verdict("partly", figure, "faster, though by another factor; without the cache")
+        return Verdict("partly", figure, "faster, but by another factor; without the cache")
     return Verdict("refuted", figure, "no faster; without the cache")
 
 
 def judge_solved(records: Records) -> Verdict:
-    found = {}
+    exponents = []
     for sampler in ("episode", "episode cached"):
         times = records.series("slice_sampler.online", "stored", release=NEWEST, sampler=sampler)
-        found[sampler] = growth_exponent(times, times.values())
-    figure = f"after each write: stored^{found['episode']:.2f} by default, ^{found['episode cached']:.2f} cached"
-    if all(exponent <= FLAT for exponent in found.values()):
+        exponents.append(growth_exponent(times, times.values()))
+    figure = "after each write: stored^{:.2f} by default, ^{:.2f} cached".format(*exponents)
+    if max(exponents) <= FLAT:
         return Verdict("supported", figure, f"{NEWEST} samples at the same cost however much is stored")
-    if any(exponent <= FLAT for exponent in found.values()):
-        return Verdict("partly", figure, "one of the two no longer grows with what is stored")
-    return Verdict("refuted", figure, f"{NEWEST} still reads every row, with the cache after each write")
+    if min(exponents) <= FLAT:
+        return Verdict("partly", figure, "one of the two no longer slows down with what is stored")
+    return Verdict("refuted", figure, f"{NEWEST} still reads every transition; with the cache, after each write")
 
 
 def judge_bit_operations(records: Records) -> Verdict:
@@ -158,7 +156,7 @@ def judge_bit_operations(records: Records) -> Verdict:
     figure = f"int64 ids move {by_bytes:.3g} times the bytes of bool ids, and take {by_time:.3g} times the time"
     if by_time <= by_bytes * ALIKE:
         return Verdict(
-            "refuted", figure, f"a bool fills a byte; wider ids cost what their bytes do, within a factor of {ALIKE}"
+            "refuted", figure, f"a bool takes a byte; wider ids cost what their bytes do, within a factor of {ALIKE}"
         )
     return Verdict("partly", figure, "the bytes moved do not explain all of it")
 
@@ -191,21 +189,21 @@ CLAIMS = [
         "SS6",
         "Done flags are about twice as fast as episode ids",
         CHAPTER,
-        "What upstream's cures are worth",
+        "How much upstream's fixes help",
         judge_done_flags,
     ),
     Claim(
         "SS7",
         "Caching makes it 500 times faster with 346M rows",
         CHAPTER,
-        "What upstream's cures are worth",
+        "How much upstream's fixes help",
         judge_cache,
     ),
     Claim(
         "SS8",
         "The rewritten algorithm is two to three times faster",
         CHAPTER,
-        "What upstream's cures are worth",
+        "How much upstream's fixes help",
         judge_rewrite,
     ),
     Claim("SS9", "The problem is solved", CHAPTER, "What they leave behind", judge_solved),

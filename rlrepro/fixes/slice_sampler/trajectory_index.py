@@ -47,7 +47,7 @@ class TrajectoryIndex:
             lengths[order] = time - before
             self._push(times - 1, columns, lengths)
         self.time += len(starts)
-        self._look_at_ends()
+        self._update_ends()
 
     def close(self, last: np.ndarray, columns: np.ndarray, lengths: np.ndarray, time: int) -> None:
         """Take in whole trajectories that end at these times, in any order, and stop there: no column is in one at
@@ -94,7 +94,7 @@ class TrajectoryIndex:
             self._first, self._last = 0, live.shape[1]
         self._queue[:, self._last : self._last + len(ends)] = ends, lengths
 
-    def _look_at_ends(self):
+    def _update_ends(self):
         """Drop what is overwritten, or too short for what is overwritten of it, and write down those trajectories that
         have not ended: behind the queue, where the next ones that end take their place."""
         ends = self._queue[0, self._first : self._last]

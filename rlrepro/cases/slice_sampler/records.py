@@ -1,0 +1,26 @@
+"""What the chapter records. `stored`, `capacity` and `over` count transitions; `sampler` is a name that
+`buffers.sampler` takes, or "gather"."""
+
+from rlrepro.evidence import Quantity
+
+RECORDS = (
+    Quantity("sample", "s", ("release", "stored", "capacity", "storage", "sampler")),  # storage: "cpu" or "cuda"
+    Quantity("done_ratio", "ratio", ("release", "stored", "capacity")),
+    Quantity("cache_ratio", "ratio", ("release", "stored", "capacity")),
+    Quantity("ours_ratio", "ratio", ("release", "stored", "capacity")),
+    Quantity("floor_ratio", "ratio", ("release", "stored", "capacity")),
+    Quantity("moved", "B", ("release", "dtype", "stored")),  # dtype: of the episode ids
+    Quantity("moved_in", "s", ("release", "dtype", "stored")),
+    Quantity("moved_predicted", "B", ("release", "dtype", "stored")),
+    Quantity("moved_of_predicted", "ratio", ("release", "dtype", "stored")),
+    Quantity("heeds_end_key", "yes/no", ("release",)),
+    Quantity("release_ratio", "ratio", ("release", "stored")),  # BUGGY over `release`
+    Quantity("cached_ratio", "ratio", ("stored",)),  # torchrl's cached sampler over ours, nothing written
+    Quantity("online", "s", ("release", "stored", "capacity", "sampler")),
+    Quantity("online_ours_ratio", "ratio", ("release", "stored", "capacity", "sampler")),
+    Quantity("online_alone", "s", ("release", "stored", "capacity", "sampler")),  # no other sampler in turn
+    Quantity("online_on_card", "s", ("release", "stored", "capacity", "storage", "sampler")),
+    Quantity("online_growth", "ratio", ("stored", "over")),  # online_alone with `stored` over that with `over`
+    Quantity("timeline", "s", ("release", "loop", "sampler", "stored")),  # loop: "still" or "online"
+    Quantity("index_bytes", "B", ("stored",)),  # per trajectory
+)

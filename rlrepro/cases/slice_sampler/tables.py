@@ -1,0 +1,98 @@
+"""Tables and lists of the chapter, in Markdown, each from records."""
+
+import itertools
+
+from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
+from rlrepro.cases.slice_sampler.claims import ARTICLE_SECONDS
+from rlrepro.cases.slice_sampler.plots import LINES
+from rlrepro.evidence.records import Record, Records
+from rlrepro.lab.units import format_value
+
+
+def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str:
+    """The article's three timings, and those measured with these storages; a dash where this profile has none."""
+    heads = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
+    lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    lines.append(f"| the article | {' | '.join(format_value(seconds, 's') for seconds in ARTICLE_SECONDS.values())} |")
+    samplers = ("episode", "episode cached", "done", "done cached")
+    for release, sampler, storage in itertools.product((BUGGY, FIXED, NEWEST), samplers, storages):
+        cells = []
+        for stored, capacity in ARTICLE_SECONDS:
+            setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": sampler}
+            measured = records.where("slice_sampler.sample", storage=storage, **setting)
+            cells.append(_shown(measured[-1]) if measured else "–")
+        where = ", on the GPU" if storage == "cuda" else ""
+        lines.append(f"| {release}, {sampler.replace('episode', 'id')}{where} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def moved_list(records: Records) -> str:
+    """Bytes that one sample moves, and how they compare with the prediction, by release and width of the ids."""
+    lines = []
+    for ratio in records.all("slice_sampler.moved_of_predicted"):
+        moved = records.get("slice_sampler.moved", **ratio.setting)
+        release, dtype = ratio.setting["release"], ratio.setting["dtype"]
+        lines.append(f"- {release}, {dtype}: {_shown(moved)} moved, {ratio.value:.4f} times the prediction")
+    return "\n".join(lines)
+
+
+def upstream_list(records: Records) -> str:
+    """What done flags, the cache and the later releases are worth, and which of them heed `end_key`."""
+    lines = []
+    for name, what in (("done_ratio", "done flags instead of ids"), ("cache_ratio", "the cache")):
+        record = records.get(f"slice_sampler.{name}", release=BUGGY)
+        stored = record.setting["stored"]
+        lines.append(f"- {what}: {_shown(record)} faster with {stored:,} transitions stored (torchrl {BUGGY})")
+    for record in records.all("slice_sampler.release_ratio"):
+        low, high = (format_value(value, "ratio") for value in record.spread)
+        lines.append(
+            f"- torchrl {BUGGY} takes {_shown(record)} ({low} to {high}) the time of {record.setting['release']}, with "
+            f"{record.setting['stored']:,} transitions stored"
+        )
+    for record in records.all("slice_sampler.heeds_end_key"):
+        answer = _shown(record)
+        lines.append(f"- torchrl {record.setting['release']} heeds `end_key` if there is an entry `episode`: {answer}")
+    return "\n".join(lines)
+
+
+def cost_table(records: Records) -> str:
+    """What one sample costs with the most transitions stored."""
+    lines = ["| | find and fetch, nothing written | find only, after a write |", "|---|---|---|"]
+    stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
+    for release, sampler in LINES:
+        setting = {"release": release, "sampler": sampler, "stored": stored}
+        measured = [
+            records.where("slice_sampler.sample", storage="cpu", **setting),
+            records.where("slice_sampler.online", **setting),
+        ]
+        cells = [_shown(each[-1]) if each else "" for each in measured]
+        lines.append(f"| {LINES[release, sampler][2]} | {' | '.join(cells)} |")
+    return f"One sample of 256 slices, with {stored:,} transitions stored:\n\n" + "\n".join(lines)
+
+
+def fix_list(records: Records) -> str:
+    """What IncrementalSliceSampler is worth, and what its index takes."""
+
+    def get(name, **setting):
+        return records.get(f"slice_sampler.{name}", **setting)
+
+    still, floor, cached = get("ours_ratio"), get("floor_ratio"), get("cached_ratio")
+    growth, index = get("online_growth"), get("index_bytes")
+    most, fewest = growth.setting["stored"], growth.setting["over"]
+    by_default, after_writes = (
+        get("online_ours_ratio", stored=most, sampler=sampler) for sampler in ("episode", "episode cached")
+    )
+    few, many = (get("online_alone", stored=stored) for stored in (fewest, most))
+    return f"""\
+- With {still.setting["stored"]:,} transitions that do not change, {NEWEST} takes **{_shown(still)}** the time of our
+  sampler; with its cache and {cached.setting["stored"]:,}, {_shown(cached)}.
+- After each write, with {most:,} stored, it takes {_shown(by_default)} the time of ours, and with its cache
+  **{_shown(after_writes)}**.
+- Alone on its buffer, ours finds its slices after a write in {_shown(few)} with {fewest:,} stored and in {_shown(many)}
+  with {most:,}. (In the table it took turns with samplers that read everything, which slows it down.)
+- Fetching the transitions alone is the floor, and ours takes {_shown(floor)} as long.
+- The index holds {_shown(index)} per episode."""
+
+
+def _shown(record: Record) -> str:
+    return format_value(record.value, record.unit)

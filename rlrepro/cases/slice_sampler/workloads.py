@@ -1,0 +1,170 @@
+"""What is timed and counted of SliceSampler. Each function runs under a release:
+
+Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "done"])
+"""
+
+import sys
+import time
+from itertools import cycle
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from rlrepro.cases.slice_sampler.buffers import (
+    BATCH_SIZE,
+    EPISODE_LEN,
+    NUM_SLICES,
+    SLICE_LEN,
+    buffer,
+    sampler,
+    transitions,
+    with_sampler,
+)
+from rlrepro.lab.timing import synchronizer
+
+WRITE_SIZE = 1_000  # transitions, before each sample of the online loop
+UNTIMED_WRITES = 3  # before those that are timed
+MIN_SECONDS = 0.01  # of calls in one timing
+PREDRAWN = 200  # samples, so that fetching them does not stay in the caches
+
+
+def prepare() -> None:
+    """Import what the measurements need, so that several releases can do so side by side."""
+    sys.modules.setdefault("ray", None)  # not needed here; torchrl imports it if it can, which takes seconds
+    with_sampler(buffer(EPISODE_LEN, EPISODE_LEN), sampler("episode")).sample()
+
+
+def sampling(
+    stored: int, capacity: int, names: list[str], repeats: int = 7, device: str = "cpu"
+) -> dict[str, list[float]]:
+    """Seconds of one `buffer.sample()` with each of these samplers, `repeats` times in turn. "gather" is the floor:
+    fetching the transitions of samples whose indices were drawn before.
+
+    Name samplers together that are about as fast: after a scan that copies gigabytes, fetching stays slow for hundreds
+    of milliseconds.
+    """
+    filled = buffer(stored, capacity, device)
+    calls = {name: with_sampler(filled, sampler(name)).sample for name in names if name != "gather"}
+    if "gather" in names:
+        calls["gather"] = _gather(filled._storage)
+    seconds = {name: [] for name in names}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            call()  # what ran before has filled the caches with something else
+            seconds[name].append(_seconds(call, device))
+    return seconds
+
+
+def online(
+    stored: int, capacity: int, names: list[str], writes: int = 15, device: str = "cpu"
+) -> dict[str, list[float]]:
+    """Seconds in which a sampler finds its slices (fetching them is left out), once after each of `writes` writes of
+    WRITE_SIZE transitions, with each of these samplers on the same storage."""
+    filled = buffer(stored, capacity, device)
+    samplers = {name: with_sampler(filled, sampler(name)).sampler for name in names}
+    storage = filled._storage
+    for each in samplers.values():
+        each.sample(storage, BATCH_SIZE)
+    seconds = {name: [] for name in names}
+    for turn in range(-UNTIMED_WRITES, writes):
+        index = filled.extend(transitions(stored, WRITE_SIZE, device))
+        for name, each in samplers.items():
+            each.extend(index)  # as its buffer tells it after a write
+            taken = _seconds(lambda each=each: each.sample(storage, BATCH_SIZE), device, at_least=0)
+            if turn >= 0:
+                seconds[name].append(taken)
+    return seconds
+
+
+def both_loops(stored: int, repeats: int, device: str = "cpu") -> dict[str, float]:
+    """Median seconds of a sample, by default and cached, from a buffer that does not change and after each write."""
+    names = ["episode", "episode cached"]
+    capacity = stored + 2 * repeats * WRITE_SIZE
+    loops = {
+        "still": sampling(stored, capacity, names, repeats, device),
+        "online": online(stored, capacity, names, repeats, device),
+    }
+    return {f"{loop}, {name}": float(np.median(loops[loop][name])) for loop in loops for name in names}
+
+
+def heeds_end_key() -> bool:
+    """Whether `end_key` alone makes SliceSampler read flags, in a buffer that has an entry "episode" as well."""
+    from torchrl.data.replay_buffers.samplers import SliceSampler
+
+    flagged = SliceSampler(num_slices=NUM_SLICES, end_key="done", truncated_key=None)
+    with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), flagged).sample()
+    return not flagged._fetch_traj
+
+
+def moved(stored: int, capacity: int, name: str, ids: str = "int64", repeats: int = 10) -> dict:
+    """Bytes that one sampler.sample() reads and writes, by the tensors that its operators take and return, and its
+    seconds, the best of `repeats`."""
+    storage, chosen = buffer(stored, capacity, ids=getattr(torch, ids))._storage, sampler(name)
+
+    def draw():
+        return chosen.sample(storage, BATCH_SIZE)
+
+    draw()
+    with Moved() as counted:
+        draw()
+    return {"bytes": counted.bytes, "seconds": min(_seconds(draw, "cpu", at_least=0) for _ in range(repeats))}
+
+
+class Moved(TorchDispatchMode):
+    """Bytes that operators read and write: the tensors they take and return. Views move nothing; when a tensor is
+    indexed, only what is fetched or replaced counts."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.index.Tensor:
+            self._count(args[1], result, result)
+        elif func is torch.ops.aten.index_put_.default:
+            self._count(args[1], args[2], args[2])
+        elif not func.is_view:
+            self._count(args, kwargs, result)
+        return result
+
+    def _count(self, *values):
+        leaves = tree_leaves(values)
+        self.bytes += sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+
+def index_bytes(stored: int, capacity: int, device: str = "cpu") -> dict:
+    """Bytes of IncrementalSliceSampler's index, and the trajectories in it."""
+    chosen, storage = sampler("ours"), buffer(stored, capacity, device)._storage
+    chosen.sample(storage, BATCH_SIZE)
+    return {"bytes": chosen.index_bytes, "trajectories": len(chosen._index(storage, SLICE_LEN))}
+
+
+def same_draws() -> bool:
+    """Whether both samplers draw the same slices of a buffer with a single episode, from the same seed."""
+    draws = []
+    for name in ("episode", "ours"):
+        own = with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), sampler(name))
+        own.set_rng(torch.Generator().manual_seed(0))
+        draws.append(torch.cat([own.sampler.sample(own._storage, BATCH_SIZE)[0][0] for _ in range(10)]))
+    return torch.equal(*draws)
+
+
+def _gather(storage):
+    chosen = sampler("ours")
+    indices = cycle([chosen.sample(storage, BATCH_SIZE)[0] for _ in range(PREDRAWN)])
+    return lambda: storage.get(next(indices))
+
+
+def _seconds(call, device: str, at_least: float = MIN_SECONDS) -> float:
+    """Seconds per call, of as many calls as fill `at_least` seconds, at least one."""
+    synchronize = synchronizer(device)
+    synchronize()
+    start, count = time.perf_counter(), 0
+    while True:
+        call()
+        synchronize()
+        count += 1
+        passed = time.perf_counter() - start
+        if passed >= at_least:
+            return passed / count
