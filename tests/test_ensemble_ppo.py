@@ -40,7 +40,7 @@ def sb3(env, seed, **options):
         ("Pendulum-v1", {"n_steps": 256}),  # episodes end by their time limit
     ],
 )
-def test_a_whole_training_of_each_member_is_sb3s(env, options):
+def test_each_member_learns_what_sb3_learns(env, options):
     seeds = [11, 5, 8]
     ensemble = EnsemblePPO(env, seeds=seeds, **(SIZES | options)).learn(512)
     for member, seed in enumerate(seeds):
@@ -97,22 +97,21 @@ def test_each_gradient_step_of_each_member_is_sb3s():
             values = getattr(rollout, name)[member].numpy()
             setattr(buffer, name, values.reshape(buffer.buffer_size, -1))
         buffer.full = buffer.generator_ready = True
-        theirs = []
-        own_step = alone.policy.optimizer.step
-        alone.policy.optimizer.step = lambda: (own_step(), theirs.append(weights(alone.policy).clone()))  # noqa: B023
+        expected = []
+        sb3_step = alone.policy.optimizer.step
+        alone.policy.optimizer.step = lambda: (sb3_step(), expected.append(weights(alone.policy).clone()))  # noqa: B023
         alone.train()
-        for mine, other in zip(history, theirs, strict=True):
-            assert (mine[member] - other).abs().max() < 1e-7
+        for ours, theirs in zip(history, expected, strict=True):
+            assert (ours[member] - theirs).abs().max() < 1e-7
 
 
 def test_the_clipping_of_one_member_does_not_touch_another():
     ensemble = EnsemblePPO("Pendulum-v1", seeds=[0, 1], max_grad_norm=1e-3, n_steps=64, n_epochs=1)
     alone = EnsemblePPO("Pendulum-v1", seeds=[1], max_grad_norm=1e-3, n_steps=64, n_epochs=1)
-    mine, other = ensemble.collect(), alone.collect()
-    loud = Rollout(**{name: field.clone() for name, field in vars(mine).items()})
+    loud = Rollout(**{name: field.clone() for name, field in vars(ensemble.collect()).items()})
     loud.returns[0] *= 1000
     ensemble.update(loud)
-    alone.update(other)
+    alone.update(alone.collect())
     assert torch.allclose(ensemble.networks.flat[1], alone.networks.flat[0], atol=1e-7)
 
 
@@ -143,12 +142,12 @@ def test_members_learn_on_robots_of_their_own(tmp_path):
 
 
 def test_processes_step_the_environments_as_this_one_does():
-    found = []
+    learned = []
     for vectorization in ("sync", "async"):
         ensemble = EnsemblePPO("CartPole-v1", seeds=[0, 1], vectorization=vectorization, n_steps=64, n_epochs=1)
-        found.append(ensemble.learn(128).networks.flat.clone())
+        learned.append(ensemble.learn(128).networks.flat.clone())
         ensemble.close()
-    assert torch.equal(*found)
+    assert torch.equal(*learned)
 
 
 def test_a_policy_is_sb3s_own(tmp_path):
@@ -156,8 +155,8 @@ def test_a_policy_is_sb3s_own(tmp_path):
     policy = ensemble.policy(1)
     policy.save(tmp_path / "policy")
     action, _ = type(policy).load(tmp_path / "policy").predict(np.zeros(3, np.float32), deterministic=True)
-    there = torch.zeros(2, 1, 3)
-    assert action == pytest.approx(ensemble.networks.distribution(there).mean[1, 0].detach().numpy(), abs=1e-6)
+    expected = ensemble.networks.distribution(torch.zeros(2, 1, 3)).mean[1, 0]
+    assert action == pytest.approx(expected.detach().numpy(), abs=1e-6)
 
 
 def test_a_seed_gives_the_same_whoever_is_beside_it():
@@ -189,7 +188,7 @@ class Half(FlattenExtractor):
         return super().forward(observations) / 2
 
 
-def test_a_member_that_is_lost_is_named():
+def test_a_member_that_diverges_is_named():
     envs = [Spaces, lambda: Spaces(reward=float("nan"))]
     with pytest.raises(ValueError, match=r"weights of members \[1\] are no longer finite"):
         EnsemblePPO(envs, seeds=[0, 1], n_steps=8, vectorization="sync").learn(8)
@@ -200,7 +199,7 @@ def test_a_copy_is_refused_since_it_would_not_learn():
         pickle.dumps(EnsemblePPO("Pendulum-v1", seeds=[0], n_steps=8))
 
 
-def test_going_on_is_sb3s_going_on():
+def test_a_second_call_of_learn_continues_as_sb3s():
     options = {"learning_rate": lambda remaining: 1e-3 * remaining, "n_steps": 64, "batch_size": 32}
     ensemble = EnsemblePPO("Pendulum-v1", seeds=[3, 4], **options)
     alone = PPO("MlpPolicy", "Pendulum-v1", seed=4, device="cpu", **options)
@@ -219,7 +218,7 @@ def test_an_environment_that_raises_is_named():
 
 
 @pytest.mark.parametrize(
-    "env, options, told",
+    "env, options, message",
     [
         (["Pendulum-v1", "CartPole-v1"], {"seeds": [0, 1]}, "member 1 has"),
         (["Pendulum-v1"], {"seeds": [0, 1]}, "an environment for each of 2 members, found 1"),
@@ -227,12 +226,16 @@ def test_an_environment_that_raises_is_named():
         ("Pendulum-v1", {"seeds": [0], "n_steps": 0}, "n_steps must be at least 1, found 0"),
         ("Pendulum-v1", {"seeds": [0], "vectorization": "threads"}, "vectorization must be one of"),
         ("Blackjack-v1", {"seeds": [0]}, "observations must be vectors"),
-        (lambda: Spaces(actions=gym.spaces.Box(-1, 1, (2, 3))), {"seeds": [0]}, "actions must be Discrete, or a Box"),
+        (
+            lambda: Spaces(actions=gym.spaces.Box(-1, 1, (2, 3))),
+            {"seeds": [0]},
+            "actions must be Discrete, or a one-",
+        ),
         (lambda: Spaces(actions=gym.spaces.Box(-3, 3, (2,), np.int64)), {"seeds": [0]}, "Box of floats"),
         (lambda: Spaces(observations=gym.spaces.Box(-1, 1, (3, 4))), {"seeds": [0]}, "observations must be vectors"),
         ([lambda: Spaces(), lambda: Spaces(actions=gym.spaces.Box(-9, 9, (2,)))], {"seeds": [0, 1]}, "member 1 has"),
         (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0, 1]}, "member 1 was given another's"),  # noqa: B008
-        ("Pendulum-v1", {"seeds": [0], "batch_size": 1}, "at least 2 rows, found batch_size=1"),
+        ("Pendulum-v1", {"seeds": [0], "batch_size": 1}, "at least 2 transitions, found batch_size=1"),
         ("Pendulum-v1", {"seeds": [0], "clip_range_vf": 0}, "clip_range_vf must be positive"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"optimizer_class": torch.optim.RAdam}}, "found RAdam"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"use_sde": True}}, "use_sde must be False"),
@@ -240,15 +243,15 @@ def test_an_environment_that_raises_is_named():
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"features_extractor_class": Half}}, "found Half"),
     ],
 )
-def test_what_it_can_not_train_is_told(env, options, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_it_cannot_train_is_refused(env, options, message):
+    with pytest.raises(ValueError, match=message):
         EnsemblePPO(env, **options)
 
 
 @pytest.mark.gpu
 def test_cuda_gives_what_the_cpu_gives():
-    found = [
+    learned = [
         EnsemblePPO("Pendulum-v1", seeds=[0, 1], n_steps=64, n_epochs=2, device=device).learn(64).networks.flat.cpu()
         for device in ("cpu", "cuda")
     ]
-    assert torch.allclose(*found, atol=1e-5)
+    assert torch.allclose(*learned, atol=1e-5)

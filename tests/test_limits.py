@@ -176,14 +176,14 @@ def test_processes_that_cannot_be_ended_are_left_with_a_warning(monkeypatch):
             time.sleep(5)
 
     monkeypatch.setattr(isolated_worker, "CLOSE_SECONDS", 0.2)
-    processes = isolated_worker.OwnProcesses(threads=1)
-    processes._all.append(Stuck())
+    processes = isolated_worker.IsolatedWorkers(threads=1)
+    processes._pools.append(Stuck())
     with pytest.warns(UserWarning, match=r"still there after 0\.2 s"):
         processes.close()
 
 
 def test_processes_that_can_be_ended_are_ended_without_one():
-    processes = isolated_worker.OwnProcesses(threads=1)
+    processes = isolated_worker.IsolatedWorkers(threads=1)
     assert processes._pool().submit(os.getpid).result(timeout=60)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

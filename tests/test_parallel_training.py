@@ -1,46 +1,65 @@
-"""Chapter 4: the effect is there, and goes with its cause."""
+"""Chapter 4: the effect is there, and goes with its cause; and the loops measure what the judges need."""
+
+import json
+import os
+from dataclasses import asdict
+from functools import cache
+from types import SimpleNamespace
 
 import gymnasium as gym
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from rlrepro import fixes
-from rlrepro.cases.parallel_training import SB3, SETTINGS, launch, robots, training
-from rlrepro.cases.parallel_training import ensemble_timing as members
+from rlrepro.cases import parallel_training
+from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.parallel_training import (
+    CLAIMS,
+    SB3,
+    SETTINGS,
+    ensemble_timing,
+    launch,
+    measure,
+    plots,
+    robots,
+    tables,
+    training,
+)
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
 
 SIZE = {"net": 512, "steps": 64, "epochs": 5}  # five gradient steps: one of them alone says little
+SMALLEST = {"robot": None, "net": 8, "steps": 4, "epochs": 1}
 CORES = thread_budget(1)
-pytestmark = pytest.mark.skipif(CORES < 2, reason="with one core there is one thread")
+several_cores = pytest.mark.skipif(CORES < 2, reason="with one core there is one thread")
+
+
+def configs(count, **more):
+    return [{"robot": asdict(build), "seed": k, **SIZE, **more} for k, build in enumerate(robots.builds(count))]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return robots.write_robots(tmp_path_factory.mktemp("robots"), 2 * CORES)
+def parent():
+    with Release(f"stable-baselines3=={SB3}") as release:
+        yield release
 
 
-def trainings(made, count, **more):
-    return [{"robot": robot, "seed": k, **SIZE, **more} for k, robot in enumerate(made[:count])]
-
-
-def pool(made, count, environment=None, **more):
-    with Release(f"stable-baselines3=={SB3}", environment=environment) as fresh:
-        return fresh.run(launch.pool, trainings(made, count, **more))
-
-
-def test_threads_slow_trainings_down_and_nothing_else_does(made):
+@pytest.mark.slow
+@several_cores
+def test_threads_slow_runs_down_and_nothing_else_does(parent):
     most = 2 * CORES
-    ways = {
-        "default": lambda: pool(made, most),
-        "one": lambda: pool(made, most, threads=1),
-        "passive": lambda: pool(made, most, {"OMP_WAIT_POLICY": "PASSIVE"}),
-        "alone": lambda: pool(made, 1, threads=1),
-    }
-    rounds = [{name: way() for name, way in ways.items()} for _ in range(3)]
+    with Release(f"stable-baselines3=={SB3}", environment={"OMP_WAIT_POLICY": "PASSIVE"}) as sleeping:
+        ways = {
+            "default": lambda: parent.run(launch.pool, configs(most)),
+            "one": lambda: parent.run(launch.pool, configs(most, threads=1)),
+            "passive": lambda: sleeping.run(launch.pool, configs(most)),
+            "alone": lambda: parent.run(launch.pool, configs(1, threads=1)),
+        }
+        rounds = [{name: way() for name, way in ways.items()} for _ in range(3)]
     default, one, passive, alone = (launch.typical([each[name] for each in rounds]) for name in ways)
-    assert default["threads"] == passive["threads"] == CORES and one["threads"] == 1
+    assert default["torch_threads"] == passive["torch_threads"] == CORES and one["torch_threads"] == 1
     assert default["step"] > 3 * max(one["step"], passive["step"])
     assert default["step_cpu"] > 3 * alone["step_cpu"]  # it is not a lock that they wait for
     assert one["step_cpu"] < 2 * alone["step_cpu"]
@@ -48,21 +67,61 @@ def test_threads_slow_trainings_down_and_nothing_else_does(made):
         assert default["runnable"] > CORES + 0.5 and one["runnable"] <= most + 0.5
 
 
-def test_train_many_gives_each_one_thread(made):
-    with Release(f"stable-baselines3=={SB3}") as fresh:
-        found = fresh.run(launch.many, trainings(made, 2 * CORES))
-    assert found["threads"] == 1 and found["work"] > 0 and found["wall"] > found["span"]
+@several_cores
+def test_a_forked_run_has_torchs_own_threads_unless_it_is_limited(parent):
+    default, limited = (parent.run(launch.pool, [SMALLEST | more] * 2) for more in ({}, {"threads": 1}))
+    assert default["torch_threads"] == CORES and limited["torch_threads"] == 1
 
 
-def test_a_script_that_fails_says_why(made):
-    with pytest.raises(RuntimeError, match=r"a training failed:(?s:.)*no-such-file"):
-        launch.scripts([{"robot": {"xml_file": "/no-such-file.xml"}, **SIZE}])
+def test_fewer_processes_than_runs_take_them_in_turn(parent):
+    measured = parent.run(launch.pool, [SMALLEST] * 3, processes=1)
+    assert measured["span"] > 2 * measured["seconds"]  # one after the other, whatever else the machine does
 
 
-def test_those_that_wait_give_up(tmp_path, monkeypatch):
+@several_cores
+def test_the_parent_can_still_fork_after_a_fork_that_waits(parent):
+    assert parent.run(launch.fork_after_work)
+    assert parent.run(launch.pool, [SMALLEST])["step"] > 0
+
+
+def test_train_many_gives_each_one_thread(parent):
+    measured = parent.run(launch.many, [SMALLEST] * 2 * CORES)
+    assert measured["torch_threads"] == 1 and measured["work"] > 0 and measured["wall"] > measured["span"]
+
+
+def test_a_script_that_fails_says_why(monkeypatch):
+    failed = SimpleNamespace(returncode=1, stderr="TypeError: a hopper has no wings")
+    monkeypatch.setattr(launch.subprocess, "run", lambda command, **options: failed)
+    with pytest.raises(RuntimeError, match=r"a training run failed:\n.*no wings"):
+        launch.scripts([SMALLEST])
+
+
+def test_one_script_runs_alone_before_all_run_together(monkeypatch):
+    started = []
+
+    def run(command, **options):
+        started.append(json.loads(command[-1]))
+        results = [{"began": each["seed"], "ended": each["marks"], "step": 1.0} for each in started[-1]]
+        return SimpleNamespace(returncode=0, stdout=json.dumps(results))
+
+    monkeypatch.setattr(launch.subprocess, "run", run)
+    alone, together = launch.scripts([SMALLEST | {"seed": seed} for seed in range(3)])
+    marks = {runs[0]["seed"]: [each["marks"] for each in runs] for runs in started}
+    assert marks == {0: [3, 4], 1: [4], 2: [4]}  # all are ready; and the run alone has ended
+    assert alone == {"step": 1.0, "span": 3} and together == {"step": 1.0, "span": 4}
+
+
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+def test_a_run_waits_for_the_others_and_says_when_it_has_ended(tmp_path):
+    (tmp_path / "other").touch()
+    training.train(**SMALLEST, barrier=str(tmp_path), marks=2)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_runs_that_wait_give_up(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "READY_SECONDS", 0.1)
-    with pytest.raises(TimeoutError, match=r"2 training runs to start \(1 have\)"):
-        training._wait_for_all(str(tmp_path), 2)
+    with pytest.raises(TimeoutError, match=r"2 training runs to start \(1 are ready\)"):
+        training._wait_at(str(tmp_path), 2)
 
 
 def test_a_robot_of_the_same_build_is_gymnasiums(tmp_path):
@@ -73,7 +132,7 @@ def test_a_robot_of_the_same_build_is_gymnasiums(tmp_path):
 
 
 def test_robots_are_of_different_builds_and_stand_on_the_ground(tmp_path):
-    seen = set()
+    weights_and_motors = set()
     for options in robots.write_robots(tmp_path, 4):
         env = gym.make("Hopper-v5", reset_noise_scale=0, **options)
         env.reset(seed=0)
@@ -82,33 +141,109 @@ def test_robots_are_of_different_builds_and_stand_on_the_ground(tmp_path):
         foot = model.geom("foot_geom").id
         assert 0 < data.geom_xpos[foot][2] - model.geom_size[foot][0] < 0.08  # a little above it, as Gymnasium's
         assert data.qpos[1] > options["healthy_z_range"][0]
-        seen.add((round(model.body_mass.sum(), 6), round(float(model.actuator_gear[0, 0]), 6)))
-    assert len(seen) == 4
+        weights_and_motors.add((round(model.body_mass.sum(), 6), round(float(model.actuator_gear[0, 0]), 6)))
+    assert len(weights_and_motors) == 4
 
 
 def test_few_cores_and_many_are_tried_with_sensible_numbers():
+    assert SETTINGS["tiny"].processes(2) == [1, 2, 4]
     assert SETTINGS["smoke"].processes(2) == [1, 2, 4, 8]
     assert SETTINGS["smoke"].processes(16) == [1, 16, 32]
     assert SETTINGS["full"].processes(8) == [1, 8, 16, 32]
 
 
+class Simulated:
+    """A parent on a machine of four cores, where runs at once are ten times too slow because of `cause`."""
+
+    def __init__(self, cause, environment):
+        self.cause, self.sleeps = cause, bool(environment)
+
+    def run(self, fn, configs=None, *, processes=None, task="train", method="fork"):
+        if fn is launch.scripts:
+            return self.measured(1, 1, 4), self.measured(len(configs), len(configs), 4)
+        if fn in (training.load, launch.end, launch.fork_after_work):
+            return fn is launch.fork_after_work
+        processes = processes or (4 if fn is launch.many else len(configs))
+        threads = configs[0].get("threads") or (1 if fn in (launch.many, launch.loky) else 4)
+        return self.measured(len(configs), processes, threads, task)
+
+    def measured(self, runs, processes, threads, task="train"):
+        spins = self.cause == "spinning" and threads > 1 and not self.sleeps
+        waits = self.cause == "lock" and task == "train"
+        slower = 10 if processes > 1 and (spins or waits) else 1
+        seconds = 0.01 * max(1, processes / 4) * slower
+        same = dict.fromkeys(("step", "row", "train", "rollout", "seconds"), seconds)
+        counts = {"runnable": processes * threads, "torch_threads": threads, "taken_away": 1.0, "given_up": 1.0}
+        spans = {"span": seconds * runs / processes, "wall": 1.2 * seconds * runs / processes, "work": seconds * runs}
+        return same | counts | spans | {"step_cpu": 0.01 * (slower if spins else 1)}
+
+    def close(self):
+        pass
+
+
+VERDICTS = {  # of PT1 to PT7
+    "spinning": ["supported", "refuted", "refuted", "refuted", "partly", "partly", "refuted"],
+    "lock": ["supported", "supported", "refuted", "refuted", "refuted", "refuted", "refuted"],
+    "nothing": ["refuted", "refuted", "supported", "supported", "supported", "supported", "refuted"],
+}
+SURVIVORS = {
+    "spinning": ["threads that spin while they wait"],
+    "lock": ["a lock in autograd", "too few cores"],  # one thread each would not help with a lock either
+    "nothing": [
+        "the GIL",
+        "a lock in autograd",
+        "too few cores",
+        "threads that spin while they wait",
+    ],  # since nothing is slow
+}
+
+
+@pytest.mark.parametrize("cause, profile", [("spinning", "smoke"), ("lock", "tiny"), ("nothing", "tiny")])
+def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(measure, "thread_budget", lambda jobs: 4)
+    monkeypatch.setattr(launch, "ensemble", lambda *_, **__: {"rollout": 0.1, "train": 0.2, "seconds": 0.4})
+    sizes = (ensemble_timing.ALONE, *SETTINGS[profile].members)
+    monkeypatch.setattr(ensemble_timing, "step_seconds", lambda *_, **__: dict.fromkeys(sizes, (0.01, 0.02)))
+    bench = Bench(parallel_training, profile=profile, device="cpu", seed=0, out=tmp_path)
+    bench.release = cache(lambda requirement, environment: Simulated(cause, environment))
+    loops = (measure.prepare, measure.pools, measure.scripts, measure.forwards, measure.small_networks)
+    loops += (measure.sleeping_threads, measure.start_methods, measure.frameworks, measure.fork_after_work)
+    for loop in (*loops, measure.sweep, measure.ensemble, measure.members):
+        loop(bench)
+    assert [claim.verdict(bench.records).outcome for claim in CLAIMS] == VERDICTS[cause]
+    table = tables.hypothesis_table(bench.records).splitlines()
+    survivors = [line.split(" | ")[0].strip("| ") for line in table if "survives" in line]
+    assert survivors == SURVIVORS[cause]
+    plotted = (plots.plot_phases, plots.plot_waits, plots.plot_ways, plots.plot_ensemble, plots.plot_members)
+    assert all(plot(bench.records).alt() for plot in plotted)
+    ratio = bench.records.get("parallel_training.pool_over_train_many").value
+    assert ratio == pytest.approx({"spinning": 10, "lock": 1, "nothing": 1}[cause])
+
+
+@pytest.mark.slow
 def test_members_together_do_more_than_one_alone():
-    with Release(f"stable-baselines3=={SB3}", environment={"OMP_NUM_THREADS": "1"}) as fresh:
-        seconds = fresh.run(members.step_seconds, (1, 16), net=64, rounds=3)
-    assert {size: len(taken) for size, taken in seconds.items()} == {members.ALONE: 3, 1: 3, 16: 3}
+    seconds = ensemble_timing.step_seconds((1, 16), net=64, rounds=3)
+    assert {size: len(taken) for size, taken in seconds.items()} == {ensemble_timing.ALONE: 3, 1: 3, 16: 3}
     alone, _, together = (float(np.median(taken)) for taken in seconds.values())
     assert 16 * alone / together > 3
 
 
-def test_an_ensemble_of_each_size_is_timed(monkeypatch):
-    real, made = fixes.EnsemblePPO, []
-    monkeypatch.setattr(fixes, "EnsemblePPO", lambda env, **options: made.append(options) or real(env, **options))
-    members.step_seconds((1, 3), net=8, rounds=1)
-    assert [len(options["seeds"]) for options in made] == [1, 3]
+def test_an_ensemble_of_each_size_is_timed_with_one_thread(monkeypatch):
+    real, made, threads = fixes.EnsemblePPO, [], torch.get_num_threads()
+
+    def ensemble(env, **options):
+        made.append((len(options["seeds"]), torch.get_num_threads()))
+        return real(env, **options)
+
+    monkeypatch.setattr(fixes, "EnsemblePPO", ensemble)
+    seconds = ensemble_timing.step_seconds((1, 3), net=8, rounds=2)
+    assert made == [(1, 1), (3, 1)] and torch.get_num_threads() == threads
+    assert {size: len(taken) for size, taken in seconds.items()} == {ensemble_timing.ALONE: 2, 1: 2, 3: 2}
 
 
-def test_of_a_gpu_the_most_that_was_held_counts():
-    ran = [{"began": 0.0, "ended": 2.0, "step": 1.0, "device_bytes": 5}, {"began": 1.0, "ended": 4.0, "step": 3.0}]
-    found = launch.summary([ran[0], ran[1] | {"device_bytes": 2}])
-    assert found == {"step": 2.0, "device_bytes": 5, "span": 4.0}
-    assert launch.summary([each | {"device_bytes": 0} for each in ran])["device_bytes"] == 0
+def test_on_a_gpu_the_most_that_was_held_counts():
+    results = [{"began": 0.0, "ended": 2.0, "step": 1.0, "device_bytes": 5}, {"began": 1.0, "ended": 4.0, "step": 3.0}]
+    measured = launch.summary([results[0], results[1] | {"device_bytes": 2}])
+    assert measured == {"step": 2.0, "device_bytes": 5, "span": 4.0}
+    assert launch.summary([each | {"device_bytes": 0} for each in results])["device_bytes"] == 0

@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -99,7 +100,7 @@ def test_outcomes_come_in_the_order_of_the_configs():
     outcomes = train_many(square, configs, n_jobs=3, **QUIET)
     assert [outcome.value for outcome in outcomes] == [x * x for x in range(7)]
     assert [outcome.config for outcome in outcomes] == configs
-    assert all(outcome.error is None and 0 <= outcome.seconds < 5 for outcome in outcomes)
+    assert all(outcome.error is None and outcome.seconds >= 0 for outcome in outcomes)
     assert train_many(square, [], **QUIET) == []
 
 
@@ -128,7 +129,7 @@ def test_a_seed_in_the_config_is_kept_and_equal_configs_get_two_seeds():
     assert first.value != second.value
 
 
-def test_a_training_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
+def test_a_run_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
     configs = [{"seed": seed} for seed in range(3)]
     alone, together = (train_many(train_ppo, configs, n_jobs=n_jobs, threads=1, **QUIET) for n_jobs in (1, 3))
     for one, other in zip(alone, together, strict=True):
@@ -136,7 +137,7 @@ def test_a_training_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
 
 
 @pytest.mark.parametrize(
-    "how, told",
+    "how, message",
     [
         ("raise", "RuntimeError: the robot fell over"),
         ("exit", "SystemExit: 3"),
@@ -144,20 +145,19 @@ def test_a_training_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
         ("return what can't be pickled", "generator"),
     ],
 )
-def test_what_goes_wrong_ends_one_training_and_no_other(how, told):
+def test_what_goes_wrong_ends_one_run_and_no_other(how, message):
     hows = [how, "be slow", how, "be slow", "be slow"]
     outcomes = train_many(misbehave, [{"how": each} for each in hows], n_jobs=2, **QUIET)
     for each, outcome in zip(hows, outcomes, strict=True):
         if each == how:
             assert outcome.value is None
-            with pytest.raises(AssertionError, match=told):
-                raise AssertionError(outcome.error)
+            assert re.search(message, outcome.error)
         else:
             assert (outcome.value, outcome.error) == (each, None)
 
 
 class Returned:
-    """What a training returns and this process refuses."""
+    """What a run returns and this process refuses."""
 
     def __reduce__(self):
         return refuse, (os.getpid(),)
@@ -173,7 +173,7 @@ def return_what_is_refused(x):
     return Returned() if x == 1 else x
 
 
-def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_training():
+def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_run():
     first, second = train_many(return_what_is_refused, [{"x": 1}, {"x": 2}], n_jobs=1, **QUIET)
     assert first.value is None and "LookupError: made in another process" in first.error
     assert (second.value, second.error) == (2, None)
@@ -185,17 +185,17 @@ def test_a_value_that_can_not_be_unpickled_is_a_failure_and_not_kept(tmp_path):
     assert not list(tmp_path.glob("*.pickle"))
 
 
-def test_a_training_may_start_processes_of_its_own():
+def test_a_run_may_start_processes_of_its_own():
     (outcome,) = train_many(step_in_processes, [{}], n_jobs=1, **QUIET)
     assert outcome.error is None and outcome.value == 2
 
 
-def test_an_environment_that_raises_is_told_with_its_traceback():
+def test_an_environment_that_raises_is_reported_with_its_traceback():
     (outcome,) = train_many(step_badly, [{}], n_jobs=1, **QUIET)
     assert "joint 3 is not a number" in outcome.error and "in step\n" in outcome.error
 
 
-def test_progress_tells_of_a_failure_at_once(capfd):
+def test_progress_shows_a_failure_at_once(capfd):
     train_many(misbehave, [{"how": "raise"}, {"how": "fine"}], n_jobs=1)
     shown = capfd.readouterr().err
     assert "failed: {'how': 'raise'}: RuntimeError: the robot fell over" in shown and "2/2" in shown
@@ -249,15 +249,15 @@ def decorated(x):
 
 
 @pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by, twice(square)])
-def test_a_function_that_its_name_does_not_tell_from_others_is_not_resumed(fn, tmp_path):
-    with pytest.raises(ValueError, match="with resume, fn must be a function with a name of its own"):
+def test_a_function_without_a_unique_name_is_not_resumed(fn, tmp_path):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
         train_many(fn, [{"x": 2}], resume=tmp_path, **QUIET)
     assert train_many(fn, [{"x": 2}], n_jobs=1, **QUIET)[0].error is None
 
 
 @pytest.mark.parametrize("fn", [[3, 1].sort, {}.setdefault, "a-b".split, random.random, Scale().by.__call__])
 def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
-    with pytest.raises(ValueError, match="with resume, fn must be a function with a name of its own"):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
         train_many(fn, [{}], resume=tmp_path, **QUIET)
 
 
@@ -280,11 +280,11 @@ def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
-    with ResultFolder(tmp_path), pytest.raises(RuntimeError, match=f"another run is using {tmp_path}"):
+    with ResultFolder(tmp_path), pytest.raises(RuntimeError, match=f"another call is using {tmp_path}"):
         train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
 
 
-def test_a_folder_that_can_not_be_written_is_told_before_anything_runs(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="can't write results"):
         train_many(note, [{"folder": str(tmp_path), "name": "a"}], resume=tmp_path / "file" / "results", **QUIET)
@@ -322,7 +322,7 @@ def test_half_a_result_is_never_there(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong, told",
+    "wrong, message",
     [
         ({"n_jobs": 0}, "n_jobs must be a whole number of 1 or more, found 0"),
         ({"n_jobs": -1}, "n_jobs must be"),
@@ -332,8 +332,8 @@ def test_half_a_result_is_never_there(tmp_path, monkeypatch):
         ({"on_error": "ignore"}, "on_error of .*'ignore'"),
     ],
 )
-def test_a_wrong_word_or_number_is_told(wrong, told):
-    with pytest.raises(ValueError, match=told):
+def test_a_wrong_option_or_number_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
         train_many(square, [{"x": 1}], **wrong, **QUIET)
 
 
@@ -341,7 +341,7 @@ def test_a_config_that_can_not_be_sent_is_named_before_anything_runs(tmp_path):
     configs = [{"folder": str(tmp_path), "name": "a"}, {"folder": str(tmp_path), "name": (x for x in ())}]
     with pytest.raises(ValueError, match=r"config 1 can't be sent to another process.*generator"):
         train_many(note, configs, **QUIET)
-    with pytest.raises(ValueError, match=r"config 0 can't be sent.*a copy of it looks different"):
+    with pytest.raises(ValueError, match=r"config 0 can't be sent.*a copy of it hashes differently"):
         train_many(square, [{"x": torch.ones(3)}], **QUIET)
     with pytest.raises(ValueError, match="config 0 must map names"):
         train_many(note, ["a"], **QUIET)
@@ -372,23 +372,23 @@ def test_an_interrupted_run_leaves_no_process(tmp_path, how):
         env=environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 300
     while len(list(tmp_path.glob("train_many-*/*.pickle"))) < 2 and time.monotonic() < limit:
         time.sleep(0.1)
     children = psutil.Process(run.pid).children(recursive=True)
     assert len(children) >= 2
     run.send_signal(getattr(signal, how))
-    told = run.communicate(timeout=30)[1]
-    _, alive = psutil.wait_procs(children, timeout=15)
+    printed = run.communicate(timeout=120)[1]
+    _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
     if how == "SIGINT":
-        assert "KeyboardInterrupt" in told and "call again with resume=" in told
+        assert "KeyboardInterrupt" in printed and "call again with resume=" in printed
 
 
 def test_an_interrupt_in_a_notebook_starts_nothing_more():
-    from rlrepro.fixes.train_many.isolated_worker import OwnProcesses
+    from rlrepro.fixes.train_many.isolated_worker import IsolatedWorkers
 
-    processes = OwnProcesses(threads=1)
+    processes = IsolatedWorkers(threads=1)
     processes.close()
     with pytest.raises(RuntimeError, match="closed"):
         processes.call(b"", 0)
@@ -411,7 +411,7 @@ def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
             self.ended.append(self)
 
     monkeypatch.setattr(isolated_worker, "ProcessPoolExecutor", Executor)
-    processes = isolated_worker.OwnProcesses(threads=1)
+    processes = isolated_worker.IsolatedWorkers(threads=1)
     closer = threading.Thread(target=processes.close)
     processes._pool()
     closer.join()
@@ -441,7 +441,7 @@ def test_ray_survives_what_loky_survives(local_ray):
     assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
 
 
-def test_ray_says_where_no_node_has_so_many_cpus(local_ray):
+def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
     with pytest.raises(ValueError, match="no node of this Ray has 64 CPUs"):
         train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)
 
@@ -453,7 +453,7 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
         train_many(square, [{"x": 1}], backend="ray", **QUIET)
 
 
-def test_nothing_is_warned_of_where_all_goes_well():
+def test_a_call_that_succeeds_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train_many(square, [{"x": 1}], n_jobs=1, **QUIET)

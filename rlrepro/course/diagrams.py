@@ -99,9 +99,9 @@ def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
 
 
 def cores_over_time(*, cores: int = 4, steps: int = 36):
-    """Four trainings on four cores over time: with a thread each, and with as many threads each as there are cores."""
+    """Four training runs on four cores over time: with one thread each, and with as many each as there are cores."""
     figure, both = _drawing(
-        "Four trainings on four cores: the same work, done by one thread or by four", height=5, rows=2
+        "Four training runs on four cores: the same work, done by one thread or by four", height=5, rows=2
     )
     told = []
     for axes, threads in zip(both, (1, cores), strict=True):
@@ -120,14 +120,14 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
     both[1].text(
         steps / 2,
         cores + 0.2,
-        "time →    a colour for each training; filled: at work; hatched: "
-        "spinning, waiting for a thread that has no core",
+        "time →    a colour for each run; filled: at work; hatched: "
+        "spinning while it waits for a thread that has no core",
         ha="center",
         va="top",
         fontsize=9,
     )
     both[1].set_ylim(cores + 0.8, -1)
-    figure.described = "A drawing of four cores over time, shared by four trainings. " + ". ".join(told) + "."
+    figure.described = "A drawing of four cores over time, shared by four training runs. " + ". ".join(told) + "."
     return figure
 
 

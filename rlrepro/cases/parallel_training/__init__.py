@@ -1,13 +1,14 @@
-"""Many Stable-Baselines3 trainings at once, and what slows them down: threads that spin while they wait.
+"""Many Stable-Baselines3 training runs at once, and what slows them down: threads that spin while they wait.
 
-Upstream: DLR-RM/stable-baselines3#1931. `SETTINGS` says how much each profile measures, `robots` makes the robots,
-`training` is one training, `launch` the ways to start many, `claims` judges the article, `plots` draws.
+Upstream: DLR-RM/stable-baselines3#1931. `training` is one run, `launch` has the ways to start many, `robots` makes
+their robots, `ensemble_timing` times ensembles; `measure` runs all of these for one chapter.
 """
 
 from dataclasses import dataclass
 
 import lazy_loader
 
+CHAPTER = "04_parallel_training"
 SB3 = "2.9.2"
 
 
@@ -15,57 +16,65 @@ SB3 = "2.9.2"
 class Settings:
     """How much of everything one profile measures. A size is (steps of a rollout, epochs of the update)."""
 
-    held_up: tuple[int, int]  # size of trainings that slow each other down
-    at_pace: tuple[int, int]  # of those that do not
-    throughput: tuple[int, int]  # of those whose throughput is compared with the ideal
-    many: tuple[int, int]  # of a hundred
-    ensemble: tuple[int, int]  # of those that an ensemble replaces
+    slowed_down: tuple[int, int]  # size of runs that slow each other down, and of the sweep that is compared with them
+    at_pace: tuple[int, int]  # size of runs that do not
+    sweep: int  # runs that `train_many` is given
+    alone: int  # runs, one after the other, that the sweep's throughput is compared with
+    ensemble: tuple[int, int]  # size of the runs that an ensemble replaces
     members: tuple[int, ...]  # of ensembles whose gradient steps are timed
-    sharing: tuple[int, ...]  # trainings at once on one GPU
+    sharing: tuple[int, ...]  # processes at once on one GPU
     forwards: int  # passes without autograd
-    repeats: int  # of what varies most: scripts, throughput, the ensemble
+    repeats: int  # of what varies most: scripts and the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
     frameworks: tuple[str, ...]  # "loky", and "ray", which takes long to start
     script_waves: tuple[int, ...]  # scripts at once, as multiples of the cores
-    waves: tuple[int, ...]  # trainings whose throughput is compared, as multiples of the cores
-    most: int  # processes, except where twice the cores are more
-
-    def scripts(self, cores: int) -> list[int]:
-        """How many scripts are started at once."""
-        return sorted({1, *(times * cores for times in self.script_waves)})
+    max_processes: int  # with four processes per core; two per core are always tried
 
     def processes(self, cores: int) -> list[int]:
-        """How many trainings at once are tried on this many cores."""
-        return sorted({1, cores, 2 * cores} | ({4 * cores} if 4 * cores <= self.most else set()))
+        """How many runs at once are tried on this many cores."""
+        return sorted({1, cores, 2 * cores} | ({4 * cores} if 4 * cores <= self.max_processes else set()))
 
 
 NET = 512  # width of both hidden layers
 SMALL_NET = 64  # Stable-Baselines3's default
-HUNDRED = 100
 MEMBERS = 32
 
 SETTINGS = {
+    "tiny": Settings(
+        slowed_down=(64, 2),
+        at_pace=(64, 5),
+        sweep=40,
+        alone=3,
+        ensemble=(64, 5),
+        members=(1, 16),
+        sharing=(1, 2),
+        forwards=20,
+        repeats=1,
+        methods=(),
+        frameworks=("loky",),
+        script_waves=(1,),
+        max_processes=0,
+    ),
     "smoke": Settings(
-        held_up=(64, 4),
-        at_pace=(128, 10),
-        throughput=(384, 5),
-        many=(64, 6),
-        ensemble=(256, 10),
+        slowed_down=(64, 4),
+        at_pace=(64, 10),
+        sweep=100,
+        alone=6,
+        ensemble=(128, 10),
         members=(1, 8, 64),
         sharing=(1, 2, 4),
         forwards=60,
         repeats=1,
         methods=("forkserver",),
         frameworks=("loky",),
-        script_waves=(2,),
-        waves=(4,),
-        most=16,
+        script_waves=(1,),
+        max_processes=16,
     ),
     "full": Settings(
-        held_up=(256, 10),
+        slowed_down=(256, 10),
         at_pace=(1024, 10),
-        throughput=(2048, 10),
-        many=(512, 10),
+        sweep=100,
+        alone=10,
         ensemble=(2048, 10),
         members=(1, 4, 16, 64, 256),
         sharing=(1, 2, 4, 8),
@@ -74,15 +83,23 @@ SETTINGS = {
         methods=("spawn", "forkserver"),
         frameworks=("loky", "ray"),
         script_waves=(1, 2),
-        waves=(1, 4),
-        most=32,
+        max_processes=32,
     ),
 }
 
-ON_CUDA = {profile: {"members": (1, 4, 16, 64, 256, 1024)} for profile in SETTINGS}
+ON_CUDA = {profile: {"members": (1, 4, 16, 64, 256, 1024)} for profile in ("smoke", "full")}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["ensemble_timing", "launch", "plots", "recording", "robots", "thread_sampler", "training"],
-    submod_attrs={"claims": ["CLAIMS"]},
+    submodules=[
+        "ensemble_timing",
+        "launch",
+        "measure",
+        "plots",
+        "robots",
+        "tables",
+        "thread_sampler",
+        "training",
+    ],
+    submod_attrs={"claims": ["CLAIMS"], "records": ["RECORDS"]},
 )

@@ -1,9 +1,9 @@
-"""The ways to start many trainings at once. Each is run in a fresh process, in the environment of a Release:
+"""The ways to start many training runs. Each is called in a fresh process, in the environment of a Release:
 
-Release("stable-baselines3==2.9.2", environment={"OMP_WAIT_POLICY": "PASSIVE"}).run(pool, trainings)
+Release("stable-baselines3==2.9.2", environment={"OMP_WAIT_POLICY": "PASSIVE"}).run(pool, configs)
 
-They take settings of `training.train` and return the mean over the trainings of what that returns, and `span`, the
-seconds from the first beginning to the last end.
+They take a list of settings of `training.train`, and return the mean over the runs of what that returns, and `span`,
+the seconds from the first beginning to the last end. No run begins before all processes are ready.
 """
 
 import json
@@ -12,69 +12,78 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 
 import joblib
 import numpy as np
 from joblib.externals.loky import get_reusable_executor
 
 from rlrepro.cases.parallel_training import training
-from rlrepro.cases.parallel_training.thread_sampler import Watch
+from rlrepro.cases.parallel_training.thread_sampler import ThreadSampler
 from rlrepro.fixes import thread_budget, train_many
 from rlrepro.lab.limits import END_SECONDS, TRAINING_SECONDS, waiting_for
 
-PATIENCE = 1.5  # seconds
+FORKED_SECONDS = 1.5  # many times what a forked child needs that does not wait for ever
+
+barrier = partial(tempfile.TemporaryDirectory, prefix="barrier-")  # where processes wait for each other
 
 
-def pool(trainings: list[dict], method: str = "fork", task: str = "train") -> dict:
-    """All at once in a multiprocessing.Pool, whose processes are started by this method."""
+def pool(configs: list[dict], method: str = "fork", task: str = "train", processes: int | None = None) -> dict:
+    """In a multiprocessing.Pool whose processes are started by this method: so many of them, or one for each run."""
+    processes = processes or len(configs)
     context = multiprocessing.get_context(method)
     if method == "fork":
         training.load()
     if method == "forkserver":
         context.set_forkserver_preload([*training.NEEDED, training.__name__])
-    with _together(trainings) as (together, folder), context.Pool(len(trainings)) as workers:
-        calls = [workers.apply_async(getattr(training, task), kwds=each) for each in together]
+    with barrier() as folder, context.Pool(processes) as workers:
+        waiting = [each | {"barrier": folder, "marks": processes} for each in configs]
+        calls = [workers.apply_async(getattr(training, task), kwds=each) for each in waiting]
         answers = waiting_for("a Pool of training runs", TRAINING_SECONDS)  # it never answers for a killed worker
-        with Watch(folder, len(trainings)) as watch, answers as allowed:
-            found = [call.get(allowed) for call in calls]
-    return summary(found) | watch.seen
+        with ThreadSampler(folder, processes) as sampler, answers as allowed:
+            results = [call.get(allowed) for call in calls]
+    return summary(results) | sampler.result
 
 
-def scripts(trainings: list[dict]) -> dict:
-    """All at once as scripts of their own, which share nothing."""
+def scripts(configs: list[dict]) -> tuple[dict, dict]:
+    """Each in a script of its own, which share nothing: the first run alone, and then all at once."""
     command = [sys.executable, "-m", training.__name__]
 
-    def run(settings):
+    def run(settings: list[dict]) -> list[dict]:
         with waiting_for("a training script", TRAINING_SECONDS) as allowed:
             done = subprocess.run([*command, json.dumps(settings)], capture_output=True, text=True, timeout=allowed)
         if done.returncode:
-            raise RuntimeError(f"a training failed:\n{done.stderr}")
+            raise RuntimeError(f"a training run failed:\n{done.stderr}")
         return json.loads(done.stdout.splitlines()[-1])
 
-    with _together(trainings) as (together, _), ThreadPoolExecutor(len(trainings)) as threads:
-        return summary(list(threads.map(run, together)))
+    with barrier() as folder, ThreadPoolExecutor(len(configs)) as threads:
+        alone = configs[0] | {"barrier": folder, "marks": len(configs)}
+        first, *others = ([each | {"barrier": folder, "marks": len(configs) + 1}] for each in configs)
+        (by_itself, *_), *_ = results = list(threads.map(run, [[alone, *first], *others]))
+    return summary([by_itself]), summary([each[-1] for each in results])
 
 
-def loky(trainings: list[dict]) -> dict:
+def loky(configs: list[dict]) -> dict:
     """All at once by joblib, in its loky processes, which are left for the next call."""
     tasks = waiting_for("a training run by joblib", TRAINING_SECONDS)
-    with _together(trainings) as (together, _), tasks as allowed:
-        parallel = joblib.Parallel(len(trainings), timeout=allowed)
-        return summary(parallel(joblib.delayed(training.train)(**each) for each in together))
+    with barrier() as folder, tasks as allowed:
+        run, marks = joblib.delayed(training.train), len(configs)
+        parallel = joblib.Parallel(len(configs), timeout=allowed)
+        return summary(parallel(run(**each, barrier=folder, marks=marks) for each in configs))
 
 
-def ray_tasks(trainings: list[dict]) -> dict:
-    """All at once as tasks of a local Ray with as many CPUs as there are trainings, which is left for the next call."""
+def ray_tasks(configs: list[dict]) -> dict:
+    """All at once as tasks of a local Ray with as many CPUs as there are runs, which is left for the next call."""
     import ray
 
     if not ray.is_initialized():
-        ray.init(num_cpus=len(trainings), include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(num_cpus=len(configs), include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     task = ray.remote(training.train)
     tasks = waiting_for("training runs as tasks of Ray", TRAINING_SECONDS)
-    with _together(trainings) as (together, _), tasks as allowed:
-        return summary(ray.get([task.remote(**each) for each in together], timeout=allowed))
+    with barrier() as folder, tasks as allowed:
+        running = [task.remote(**each, barrier=folder, marks=len(configs)) for each in configs]
+        return summary(ray.get(running, timeout=allowed))
 
 
 def end(way: str) -> None:
@@ -87,19 +96,22 @@ def end(way: str) -> None:
         get_reusable_executor().shutdown(kill_workers=True)
 
 
-def many(trainings: list[dict]) -> dict:
-    """As many at a time as there are cores, by train_many; also `wall`, the seconds of the call, and `work`, the sum of
-    those of its trainings."""
+def many(configs: list[dict]) -> dict:
+    """By train_many, as many at a time as there are cores; also `wall`, the seconds of the call, and `work`, the sum of
+    the seconds that its outcomes report."""
+    processes = min(len(configs), thread_budget(1))
     start = time.perf_counter()
-    with _together(trainings, min(len(trainings), thread_budget(1))) as (together, _):
-        outcomes = train_many(training.train, together, progress=False, on_error="raise")
+    with barrier() as folder:
+        waiting = [each | {"barrier": folder, "marks": processes} for each in configs]
+        outcomes = train_many(training.train, waiting, progress=False, on_error="raise")
     wall = time.perf_counter() - start
-    found = summary([outcome.value for outcome in outcomes])
-    return found | {"wall": wall, "work": sum(outcome.seconds for outcome in outcomes)}
+    measured = summary([outcome.value for outcome in outcomes])
+    return measured | {"wall": wall, "work": sum(outcome.seconds for outcome in outcomes)}
 
 
 def ensemble(seeds: range, *, net: int, steps: int, epochs: int) -> dict:
-    """All in this process as one EnsemblePPO, on Pendulum-v1: seconds of the rollout, of the update, and of all."""
+    """All in this process as one EnsemblePPO, on Pendulum-v1: seconds of the rollout, of the update, and of the whole
+    run with making the ensemble."""
     from rlrepro.fixes import EnsemblePPO
 
     start = time.perf_counter()
@@ -116,8 +128,15 @@ def ensemble(seeds: range, *, net: int, steps: int, epochs: int) -> dict:
 
 
 def fork_after_work() -> bool:
-    """Whether a forked child still waits after PATIENCE seconds for what its parent has computed in a moment, with
-    torch's own threads."""
+    """Whether the child that a process forks after it has computed with torch's own threads still waits after
+    FORKED_SECONDS for what its parent has computed in a moment. That process is itself forked, so that the one that
+    calls this stays fit to fork others."""
+    answer = waiting_for("a process that forks another", TRAINING_SECONDS)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as fresh, answer as allowed:
+        return fresh.submit(_fork_after_work).result(allowed)
+
+
+def _fork_after_work() -> bool:
     import torch
 
     def work() -> None:
@@ -127,7 +146,7 @@ def fork_after_work() -> bool:
     work()
     child = multiprocessing.get_context("fork").Process(target=work)
     child.start()
-    child.join(PATIENCE)
+    child.join(FORKED_SECONDS)
     waits = child.is_alive()
     child.kill()
     child.join(END_SECONDS)
@@ -139,19 +158,10 @@ def typical(runs: list[dict]) -> dict:
     return {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
 
 
-def summary(found: list[dict]) -> dict:
-    """What each training returned, as its mean, and the seconds from the first beginning to the last end. Of a GPU what
-    was held while the most of them ran."""
-    span = max(each["ended"] for each in found) - min(each["began"] for each in found)
-    lists = {name: [each[name] for each in found] for name in found[0] if name not in ("began", "ended")}
+def summary(results: list[dict]) -> dict:
+    """The mean of each quantity over the runs, and `span`. For `device_bytes`, the most that was held at any time."""
+    span = max(each["ended"] for each in results) - min(each["began"] for each in results)
+    lists = {name: [each[name] for each in results] for name in results[0] if name not in ("began", "ended")}
     means = {name: float(np.mean(values)) for name, values in lists.items()}
     held = {"device_bytes": max(lists["device_bytes"])} if "device_bytes" in lists else {}
     return means | held | {"span": span}
-
-
-@contextmanager
-def _together(trainings: list[dict], processes: int | None = None):
-    """The trainings told to wait until so many processes are ready (None: one for each), so that starting them does not
-    count, and the folder where they wait."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield [{**each, "ready": folder, "together": processes or len(trainings)} for each in trainings], folder

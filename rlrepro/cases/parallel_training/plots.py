@@ -15,7 +15,7 @@ WAITS = {  # (threads, waits): what it is called, and its colour
     ("one", "default"): ("one thread each", figures.OURS),
 }
 WAYS = {  # (way, method, threads): what it is called, and its colour
-    ("scripts", None, "default"): ("scripts of their own", figures.BUGGY),
+    ("scripts", None, "default"): ("independent scripts", figures.BUGGY),
     ("pool", "spawn", "default"): ("Pool, spawn", figures.BUGGY),
     ("pool", "forkserver", "default"): ("Pool, forkserver", figures.BUGGY),
     ("loky", None, "all"): ("joblib's loky with all threads", figures.BUGGY),
@@ -28,19 +28,19 @@ POINTS = {"textcoords": "offset points", "fontsize": 10}
 
 
 def plot_phases(records: Records):
-    """Time of a step of either phase against the number of trainings in a Pool."""
-    figure, both = figures.new_figure("One of K trainings at once, in a Pool", width=11, columns=2)
+    """Time of one step of either phase against the number of runs in a Pool."""
+    figure, both = figures.new_figure("One of K training runs at once, in a Pool", width=11, columns=2)
     labels = {phase: [] for phase in PHASES}
     times = []
     for axes, phase in zip(both, PHASES, strict=True):
         for threads, (color, label) in LINES.items():
             setting = POOL | {"threads": threads, "waits": "default"}
-            found = records.series(f"parallel_training.{phase}", "processes", **setting)
-            processes, seconds = list(found), list(found.values())
+            values = records.series(f"parallel_training.{phase}", "processes", **setting)
+            processes, seconds = list(values), list(values.values())
             axes.plot(processes, seconds, "o-", color=color)
             labels[phase].append((processes[-1], seconds[-1], label, color))
             times += seconds
-        share = [seconds[0] * max(1, each / cores(records)) for each in processes]
+        share = [seconds[0] * max(1, count / cores(records)) for count in processes]
         axes.plot(processes, share, ":", color=figures.NEUTRAL)
         labels[phase].append((processes[-1], share[-1], "its share of the cores", figures.NEUTRAL))
     for axes, (phase, title) in zip(both, PHASES.items(), strict=True):
@@ -49,27 +49,27 @@ def plot_phases(records: Records):
         axes.set_ylim(min(times) / 2, max(times) * 2)
         figures.label_lines_at_side(axes, labels[phase])
         axes.set_title(title, loc="left", fontsize=11)
-        axes.set(xlabel="trainings at once", ylabel="time")
-    figures.caption(figure, records.get("parallel_training.step", **ALONE), "mean over the trainings")
+        axes.set(xlabel="training runs at once", ylabel="time")
+    figures.caption(figure, records.get("parallel_training.step", **ALONE), "mean over the runs")
     return figure
 
 
 def plot_waits(records: Records):
-    """CPU time of one gradient step, by how the threads wait, against one training alone."""
+    """CPU time of one gradient step, by how the threads wait, against one run alone."""
     names = {}
     for (threads, waits), (label, color) in WAITS.items():
-        found = records.series("parallel_training.step_cpu", "processes", **POOL, threads=threads, waits=waits)
-        names[label] = (found[max(found)], color)
+        values = records.series("parallel_training.step_cpu", "processes", **POOL, threads=threads, waits=waits)
+        most = max(values)
+        names[label] = (values[most], color)
     alone = records.get("parallel_training.step_cpu", **ALONE)
     names["alone, one thread"] = (alone.value, figures.NEUTRAL)
-    most = max(found)
     figure = _bars(f"CPU time of the same gradient step, {most} at once", names, "s", height=3.4)
-    figures.caption(figure, alone, "mean over the trainings")
+    figures.caption(figure, alone, "mean over the runs")
     return figure
 
 
 def plot_ways(records: Records):
-    """How much each way of starting them is slowed down."""
+    """How much the runs are slowed down, by how they were started."""
     most, slower = pool_slowdown(records, "default")
     names = {f"Pool, fork ({most})": (slower, figures.BUGGY)}
     for (way, method, threads), (label, color) in WAYS.items():
@@ -82,15 +82,17 @@ def plot_ways(records: Records):
     names[f"Pool, fork, one thread each ({most})"] = (slower, figures.OURS)
     title = "Time of a gradient step over its share of the cores"
     figure = _bars(title, names, "ratio", height=4.6)
-    figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: trainings at once")
+    figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: runs at once")
     return figure
 
 
 def plot_ensemble(records: Records):
     """Seconds of both phases for all members: processes against one batched network."""
-    figure, axes = figures.new_figure("The same trainings, as processes and as one network", width=9, height=2.8)
+    figure, axes = figures.new_figure("The same runs, as processes and as one network", width=9, height=2.8)
+    of_both = records.all("parallel_training.members_train")
+    processes = next(way for record in of_both if (way := record.setting["way"]) != "ensemble")
     ways = {
-        "train_many": ("Stable-Baselines3 by train_many", figures.UPSTREAM),
+        processes: ("Stable-Baselines3, a process per core", figures.UPSTREAM),
         "ensemble": ("EnsemblePPO", figures.OURS),
     }
     for position, (way, (_, color)) in enumerate(ways.items()):
@@ -104,18 +106,18 @@ def plot_ensemble(records: Records):
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("seconds for all members; dark: train(), pale: collecting")
+    axes.set_xlabel("seconds for all members; dark: train(), pale: collecting the rollout")
     record = records.get("parallel_training.members_train", way="ensemble")
     figures.caption(figure, record, f"{record.setting['members']} members, Pendulum-v1")
     return figure
 
 
 def plot_members(records: Records):
-    """Gradient steps of members in a second against the members of an ensemble, over one learner alone."""
-    found = records.all("parallel_training.members_ratio")
-    where = "the same GPU" if found[0].device.startswith("cuda") else "the same core"
+    """Throughput of an ensemble over that of one learner alone, against its number of members."""
+    measured = records.all("parallel_training.members_ratio")
+    where = "the same GPU" if measured[0].device.startswith("cuda") else "the same core"
     figure, axes = figures.new_figure(f"Throughput of an ensemble, over one learner of SB3 alone on {where}", width=8.4)
-    sizes, ratios = zip(*((record.setting["members"], record.value) for record in found), strict=True)
+    sizes, ratios = zip(*((record.setting["members"], record.value) for record in measured), strict=True)
     axes.plot(sizes, ratios, "o-", color=figures.OURS)
     axes.plot(sizes, sizes, ":", color=figures.NEUTRAL)
     axes.annotate("in proportion to the members", (sizes[-1], sizes[-1]), ha="right", xytext=(-12, -4), **POINTS)
@@ -126,8 +128,8 @@ def plot_members(records: Records):
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))
     axes.margins(x=0.08, y=0.15)
-    axes.set(xlabel="members", ylabel="gradient steps of members a second")
-    figures.caption(figure, found[0], f"hidden layers of {SMALL_NET}, minibatches of 64 rows, one thread")
+    axes.set(xlabel="members", ylabel="members' gradient steps per second")
+    figures.caption(figure, measured[0], f"hidden layers of {SMALL_NET}, minibatches of 64, one thread")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Robots of different builds, each in an XML file of its own: Gymnasium's Hopper with other limbs, weight, motors."""
+"""Robots of different builds, each in its own XML file: Gymnasium's Hopper with other limbs, weights and motors."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ class Build:
 
 
 def builds(count: int) -> list[Build]:
-    """So many builds: limbs growing from 0.8 to 1.2, weight and motors varied on the way."""
+    """`count` builds: limbs growing from 0.8 to 1.2, weight and motors varied in between."""
     return [
         Build(limb=0.8 + 0.4 * k / max(1, count - 1), mass=0.8 + 0.2 * (k % 3), gear=0.9 + 0.1 * (k % 4))
         for k in range(count)
@@ -29,17 +29,25 @@ def builds(count: int) -> list[Build]:
 
 
 def write_robots(folder: Path, count: int) -> list[dict]:
-    """XML files of so many robots in a folder; what to give gymnasium.make("Hopper-v5", ...) for each."""
+    """Writes the XML files of `count` robots to a folder. Returns the options of gymnasium.make("Hopper-v5", ...) for
+    each."""
     return [write_robot(Path(folder) / f"hopper-{k}.xml", build) for k, build in enumerate(builds(count))]
 
 
 def write_robot(path: Path, build: Build) -> dict:
-    """The XML file of one robot; what to give gymnasium.make("Hopper-v5", ...) for it."""
-    tree = ElementTree.parse(HOPPER)
-    tree.find("./default/geom").set("density", str(WATER * build.mass))
-    for motor in tree.iterfind("./actuator/motor"):
+    """Writes the XML file of one robot. Returns the options of gymnasium.make("Hopper-v5", ...) for it."""
+    text, standing = robot_xml(build)
+    path.write_text(text)
+    return {"xml_file": str(path), "healthy_z_range": (FALLEN * standing, float("inf"))}
+
+
+def robot_xml(build: Build) -> tuple[str, float]:
+    """One robot in MuJoCo's XML, and the height of its torso in metres when it stands."""
+    root = ElementTree.parse(HOPPER).getroot()
+    root.find("./default/geom").set("density", str(WATER * build.mass))
+    for motor in root.iterfind("./actuator/motor"):
         motor.set("gear", str(float(motor.get("gear")) * build.gear))
-    torso, hip = tree.find(".//body[@name='torso']"), tree.find(".//body[@name='thigh']")
+    torso, hip = root.find(".//body[@name='torso']"), root.find(".//body[@name='thigh']")
     for part in hip.iter():
         if part is not hip:
             part.set("pos", _scaled(part.get("pos", "0 0 0"), build.limb))
@@ -52,8 +60,7 @@ def write_robot(path: Path, build: Build) -> dict:
     for name in ("rootx", "rootz"):
         torso.find(f"joint[@name='{name}']").set("pos", f"0 0 {-standing}")
     torso.find("joint[@name='rootz']").set("ref", str(standing))
-    tree.write(path)
-    return {"xml_file": str(path), "healthy_z_range": (FALLEN * standing, float("inf"))}
+    return ElementTree.tostring(root, encoding="unicode"), standing
 
 
 def _scaled(numbers: str, factor: float) -> str:

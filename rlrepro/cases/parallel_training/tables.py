@@ -1,4 +1,4 @@
-"""Tables of the chapter, in Markdown, each from records."""
+"""Tables and sentences of the chapter, each from records."""
 
 from rlrepro.cases.parallel_training.claims import (
     POOL,
@@ -10,29 +10,76 @@ from rlrepro.cases.parallel_training.claims import (
     scripts_slowdown,
 )
 from rlrepro.evidence.records import Records
+from rlrepro.evidence.verdicts import markdown_row
 from rlrepro.lab.units import format_value
 
 
+def times_alone(records: Records, name: str, **setting) -> str:
+    """How many times longer it takes with several at once than alone, beside what sharing the cores explains."""
+    values = records.series(f"parallel_training.{name}", "processes", **setting)
+    return "\n".join(
+        f"{count} at once take {value / values[1]:.3g} times one alone; sharing the cores explains "
+        f"{max(1, count / cores(records)):.3g}"
+        for count, value in values.items()
+        if count > 1
+    )
+
+
 def cpu_table(records: Records) -> str:
-    """CPU time of one gradient step and how many threads want a core, by how many trainings run at once."""
+    """CPU time of one gradient step and how many threads want a core, by how many runs there are at once."""
     setting = POOL | {"waits": "default"}
     quantities = (("step_cpu", "CPU time of a gradient step", "s"), ("runnable", "threads that want a core", "count"))
     series = {
         f"{what}, {label}": (records.series(f"parallel_training.{name}", "processes", **setting, threads=threads), unit)
         for name, what, unit in quantities
         for threads, label in (("default", "torch's own threads"), ("one", "one thread each"))
-        if records.where(f"parallel_training.{name}", **setting)  # only Linux tells of threads
+        if records.where(f"parallel_training.{name}", **setting)  # only Linux reports the states of threads
     }
     counts = sorted(next(iter(series.values()))[0])
-    lines = ["| trainings at once | " + " | ".join(map(str, counts)) + " |", "|---|" + "---|" * len(counts)]
-    for label, (found, unit) in series.items():
-        shown = " | ".join(format_value(found[count], unit) if count in found else "–" for count in counts)
-        lines.append(f"| {label} | {shown} |")
+    lines = [markdown_row("runs at once", *map(str, counts)), "|---|" + "---|" * len(counts)]
+    for label, (values, unit) in series.items():
+        lines.append(markdown_row(label, *(format_value(values.get(count), unit) for count in counts)))
     return "\n".join(lines)
 
 
+def switch_table(records: Records) -> str:
+    """How often a core was taken away from a run and given up by it, by how its threads wait."""
+    lines = [markdown_row("threads", "waits", "core taken away, per gradient step", "given up"), "|---|---|---|---|"]
+    for threads, waits in (("default", "default"), ("default", "passive"), ("one", "default")):
+        setting = {**POOL, "threads": threads, "waits": waits}
+        series = (
+            records.series(f"parallel_training.{name}", "processes", **setting) for name in ("taken_away", "given_up")
+        )
+        lines.append(markdown_row(threads, waits, *(f"{values[max(values)]:.2f}" for values in series)))
+    return "\n".join(lines)
+
+
+def framework_threads(records: Records) -> str:
+    """How many threads torch has in each process that a framework started."""
+    return "\n".join(
+        f"{record.setting['way']}, {label}: {format_value(record.value, 'count')} threads in each of "
+        f"{record.setting['processes']} processes"
+        for record in records.all("parallel_training.torch_threads")
+        if (label := {"framework": "as it is", "all": "with all threads"}.get(record.setting["threads"]))
+    )
+
+
+def gpu_table(records: Records) -> str:
+    """Time of a gradient step and memory on the card, by how many processes share it, and what sharing gains."""
+    steps, held = (
+        records.series(f"parallel_training.{name}", "processes", way="gpu") for name in ("step", "device_bytes")
+    )
+    lines = [markdown_row("processes on one GPU", "a gradient step", "taken on the card"), "|---|---|---|"]
+    lines += [markdown_row(str(n), format_value(steps[n], "s"), format_value(held[n], "B")) for n in steps]
+    gain, each = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
+    gained = (
+        f"{max(steps)} processes do {gain.value:.2f} times the gradient steps of {min(steps)}; each further process "
+    )
+    return "\n".join(lines) + f"\n\n{gained}takes {format_value(each.value, 'B')} of the card."
+
+
 def hypothesis_table(records: Records) -> str:
-    """What could slow the trainings down: hypothesis, prediction, observed, and whether it survives."""
+    """What could slow the runs down: hypothesis, prediction, observation, and whether it survives."""
     count = cores(records)
     most, slower = pool_slowdown(records, "default")
     _, with_one = pool_slowdown(records, "one")
@@ -41,18 +88,18 @@ def hypothesis_table(records: Records) -> str:
     scripts = scripts_slowdown(records)[2]
     forward_alone = records.get("parallel_training.seconds", way="forward", processes=1).value
     forward = beyond_share(records, "seconds", forward_alone, way="forward")[1]
-    shared, cpu = (
+    step, step_cpu = (
         {
             threads: records.series(f"parallel_training.{name}", "processes", **POOL, threads=threads, waits="default")
             for threads in ("default", "one")
         }
         for name in ("step", "step_cpu")
     )
-    shared = shared["one"][count] / alone_seconds(records)
+    one_per_core = step["one"][count] / alone_seconds(records)
     small = {"way": "pool", "net": "small"}
     small_alone = records.get("parallel_training.step", **small, threads="default", processes=1).value
     small_slower = beyond_share(records, "step", small_alone, **small, threads="default")[1]
-    burnt = cpu["default"][most] / cpu["one"][1]
+    burnt = step_cpu["default"][most] / step_cpu["one"][1]
     rows = [
         (
             "the GIL",
@@ -63,15 +110,15 @@ def hypothesis_table(records: Records) -> str:
         (
             "a lock in autograd",
             "a process that waits for a lock sleeps and uses no CPU; without autograd nothing is slowed down",
-            f"{burnt:.3g}× the CPU time a gradient step; forward passes without autograd slowed down {forward:.3g}×",
+            f"{burnt:.3g}× the CPU time per gradient step; forward passes without autograd slowed down {forward:.3g}×",
             burnt <= SLOWER and forward <= SLOWER,
         ),
         (
             "memory bandwidth",
             f"{count} processes of one thread each slow each other down as well, since they move the same bytes; a "
             "small network, which fits into the cache, is spared",
-            f"{shared:.3g}×; the small network {small_slower:.3g}×",
-            shared > SLOWER and small_slower <= SLOWER,
+            f"{one_per_core:.3g}×; the small network {small_slower:.3g}×",
+            one_per_core > SLOWER and small_slower <= SLOWER,
         ),
         (
             "too few cores",
@@ -81,10 +128,12 @@ def hypothesis_table(records: Records) -> str:
         ),
         (
             "threads that spin while they wait",
-            "one thread each cures it; so does waiting asleep, with as many threads as before",
+            "the slowdown goes away with one thread each, and also with as many threads as before that sleep while "
+            "they wait",
             f"{with_one:.3g}× with one thread, {unspun:.3g}× without spinning, {passive:.3g}× passive",
             max(with_one, unspun, passive) <= max(SLOWER, slower / 2),
         ),
     ]
-    lines = ["| hypothesis | it predicts | observed | |", "|---|---|---|---|"]
-    return "\n".join(lines + [f"| {a} | {b} | {c} | {'**survives**' if d else 'falls'} |" for a, b, c, d in rows])
+    lines = [markdown_row("hypothesis", "it predicts", "observed", ""), "|---|---|---|---|"]
+    lines += [markdown_row(*texts, "**survives**" if survives else "falls") for *texts, survives in rows]
+    return "\n".join(lines)

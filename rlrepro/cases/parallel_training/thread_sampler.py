@@ -1,4 +1,4 @@
-"""What the system says of processes while they work: how many of their threads want a core."""
+"""How many threads of a process's children want a core while they work, as the system sees it."""
 
 import threading
 from pathlib import Path
@@ -8,21 +8,21 @@ import psutil
 
 from rlrepro.lab.limits import END_SECONDS
 
-LOOK_SECONDS = 0.05
+INTERVAL_SECONDS = 0.05
 STATES = Path("/proc")  # Linux only
 
 
-class Watch:
-    """Looks at this process's children from when `count` files are in a folder.
+class ThreadSampler:
+    """Samples this process's children once a folder holds `marks` files.
 
-    `seen` then has `runnable`, the mean number of their threads that run or wait for a core, where the system is Linux.
-    A thread that waits for a lock sleeps and does not count; one that spins does.
+    `result` then has `runnable`, the mean number of their threads that run or wait for a core; it stays empty where the
+    system is not Linux. A thread that waits for a lock sleeps and does not count; one that spins does.
     """
 
-    def __init__(self, folder: str, count: int):
-        self.folder, self.count, self.seen = Path(folder), count, {}
+    def __init__(self, barrier: str, marks: int):
+        self.barrier, self.marks, self.result = Path(barrier), marks, {}
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self):
         if STATES.exists():
@@ -34,13 +34,13 @@ class Watch:
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
 
-    def _look(self) -> None:
-        found = []
-        while not self._over.wait(LOOK_SECONDS):
-            if len(list(self.folder.iterdir())) >= self.count:
-                found.append(sum(map(_runnable_threads, psutil.Process().children(recursive=True))))
-        if found:
-            self.seen = {"runnable": float(np.mean(found))}
+    def _sample(self) -> None:
+        samples = []
+        while not self._over.wait(INTERVAL_SECONDS):
+            if len(list(self.barrier.iterdir())) >= self.marks:
+                samples.append(sum(map(_runnable_threads, psutil.Process().children(recursive=True))))
+        if samples:
+            self.result = {"runnable": float(np.mean(samples))}
 
 
 def _runnable_threads(process: psutil.Process) -> int:

@@ -1,6 +1,6 @@
-"""One training as each way of starting many runs it: PPO of Stable-Baselines3, with what it cost.
+"""One training run, as each way of starting many runs it: PPO of Stable-Baselines3, with what it cost.
 
-Run as a script, it trains by the settings in its argument and prints what it found, both in JSON.
+As a script, it trains by each of the settings in its argument in turn and prints what they returned, both in JSON.
 """
 
 import importlib
@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from rlrepro.lab.limits import READY_SECONDS, TookTooLong, limit, overrun
 
 NEEDED = ("gymnasium.envs.mujoco.hopper_v5", "stable_baselines3", "torch._dynamo")  # the last by torch's optimizers
 
-POLL_SECONDS = 0.01  # between looks at whether all are ready
+POLL_SECONDS = 0.01  # between looks at the barrier
 
 
 def train(
@@ -30,20 +31,22 @@ def train(
     n_envs: int = 1,
     seed: int = 0,
     threads: int | None = None,
-    ready: str | None = None,
-    together: int = 1,
+    barrier: str | None = None,
+    marks: int = 1,
     device: str = "cpu",
 ) -> dict:
-    """One rollout of `steps` and the update that follows, in a hopper of that build (None: Pendulum-v1).
+    """One rollout of `steps` and the update that follows, with a hopper of that build (None: Pendulum-v1).
 
+    robot    factors of a `robots.Build`
     net      width of both hidden layers, of policy and value network
     n_envs   copies of the environment that step together; they share the `steps`
     threads  that torch may use; None leaves it as it is
-    ready    a folder in which processes that start together say that they are ready, `together` of them
+    barrier  a folder; the run begins when it holds this number of `marks`. Each process puts one there when it is
+             ready for its first run, and one at the end of each run
 
-    Returns seconds of the whole, with making the model, and when it began and ended; of the rollout and of train(); of
-    each row of the rollout; of each gradient step, with its CPU seconds, how often the system took a core away and one
-    was given up; torch's threads; and what all processes together hold of the GPU.
+    Returns seconds of the whole run, which includes making the model, and when it began and ended; of the rollout and
+    of train(); per environment step; per gradient step, also as CPU seconds, with how often the system took a core away
+    and how often one was given up; torch's threads; and the bytes of GPU memory that all processes hold together.
     """
     load()
     import torch
@@ -53,26 +56,31 @@ def train(
     if threads:
         torch.set_num_threads(threads)
     _warm_up(device)
-    _wait_for_all(ready, together)
+    _wait_at(barrier, marks)
     began = time.time()
-    name, options = ("Hopper-v5", robot) if robot else ("Pendulum-v1", {})
+    with tempfile.TemporaryDirectory(prefix="robot-") as folder:
+        name, options = _environment(robot, Path(folder))
+        envs = make_vec_env(name, n_envs, env_kwargs=options)
     model = PPO(
         "MlpPolicy",
-        make_vec_env(name, n_envs, env_kwargs=options),
+        envs,
         policy_kwargs={"net_arch": [net, net]},
         n_steps=steps // n_envs,
         n_epochs=epochs,
         seed=seed,
         device=device,
     )
-    rollout, update = Spent(model.collect_rollouts), Spent(model.train)
+    rollout, update = Metered(model.collect_rollouts), Metered(model.train)
     model.collect_rollouts, model.train = rollout, update
     model.learn(steps)
+    ended = time.time()
+    if barrier:
+        _mark(barrier, f"{os.getpid()} ended at {ended}")
     gradient_steps = epochs * math.ceil(steps / model.batch_size)
     return {
         "began": began,
-        "ended": time.time(),
-        "seconds": time.time() - began,
+        "ended": ended,
+        "seconds": ended - began,
         "rollout": rollout.seconds,
         "train": update.seconds,
         "row": rollout.seconds / steps,
@@ -80,12 +88,12 @@ def train(
         "step_cpu": update.cpu_seconds / gradient_steps,
         "taken_away": update.taken_away / gradient_steps,
         "given_up": update.given_up / gradient_steps,
-        "threads": torch.get_num_threads(),
-        "device_bytes": _used(device),
+        "torch_threads": torch.get_num_threads(),
+        "device_bytes": _device_bytes(device),
     }
 
 
-class Spent:
+class Metered:
     """A function, and what its calls have cost this process."""
 
     def __init__(self, call):
@@ -104,52 +112,63 @@ class Spent:
             self.given_up += after.voluntary - switches.voluntary
 
 
-def forward(*, net: int, count: int, together: int, ready: str, threads: int | None = None) -> dict:
+def forward(*, net: int, count: int, barrier: str, marks: int, threads: int | None = None) -> dict:
     """Forward passes of a network of that width, without autograd: seconds, and CPU seconds."""
     import torch
 
     if threads:
         torch.set_num_threads(threads)
     layers = torch.nn.Sequential(torch.nn.Linear(net, net), torch.nn.Tanh(), torch.nn.Linear(net, net))
-    rows = torch.zeros(64, net)
-    _wait_for_all(ready, together)
+    inputs = torch.zeros(64, net)
+    _wait_at(barrier, marks)
     cpu, began = time.process_time(), time.time()
     with torch.inference_mode():
         for _ in range(count):
-            layers(rows)
+            layers(inputs)
     ended = time.time()
     return {"began": began, "ended": ended, "seconds": ended - began, "cpu": time.process_time() - cpu}
 
 
 def load() -> None:
-    """Import what a training needs, so that a forked process need not."""
+    """Import what a run needs, so that a forked process need not."""
     for name in NEEDED:
         importlib.import_module(name)
 
 
 @cache
 def _warm_up(device: str) -> None:
-    """What comes only once in a process, with a network that is too small to be split over threads."""
+    """Do what comes only once in a process, with a network that is too small to be split over threads."""
     from stable_baselines3 import PPO
 
     small = {"net_arch": [8]}
     PPO("MlpPolicy", "Pendulum-v1", n_steps=4, batch_size=4, n_epochs=1, policy_kwargs=small, device=device).learn(1)
 
 
-def _wait_for_all(folder: str | None, together: int) -> None:
-    """Wait until `together` processes have come here. Raises TookTooLong where some never do."""
-    if folder is None:
+def _environment(robot: dict | None, folder: Path) -> tuple[str, dict]:
+    """An environment's id and options; the robot's file is in the folder, and read when the environment is made."""
+    from rlrepro.cases.parallel_training.robots import Build, write_robot
+
+    return ("Hopper-v5", write_robot(folder / "hopper.xml", Build(**robot))) if robot else ("Pendulum-v1", {})
+
+
+def _wait_at(barrier: str | None, marks: int) -> None:
+    """Wait until the folder holds this number of marks. Raises TookTooLong if it never does."""
+    if barrier is None:
         return
-    (Path(folder) / str(os.getpid())).touch()
+    _mark(barrier, str(os.getpid()))
     allowed, start = limit(READY_SECONDS), time.monotonic()
-    while (there := len(list(Path(folder).iterdir()))) < together:
+    while (ready := len(list(Path(barrier).iterdir()))) < marks:
         if time.monotonic() - start > allowed:
-            raise TookTooLong(overrun(f"waiting for {together} training runs to start ({there} have)", allowed))
+            raise TookTooLong(overrun(f"waiting for {marks} training runs to start ({ready} are ready)", allowed))
         time.sleep(POLL_SECONDS)
 
 
-def _used(device: str) -> int:
-    """Bytes of a GPU that all processes together have taken, their CUDA contexts included."""
+def _mark(barrier: str, name: str) -> None:
+    (Path(barrier) / name).touch()
+
+
+def _device_bytes(device: str) -> int:
+    """Bytes of a GPU that all processes hold together, with their CUDA contexts."""
     import torch
 
     if not device.startswith("cuda"):
@@ -159,4 +178,4 @@ def _used(device: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(train(**json.loads(sys.argv[1]))))
+    print(json.dumps([train(**each) for each in json.loads(sys.argv[1])]))

@@ -1,4 +1,4 @@
-"""Exercises of chapter 4: many trainings at once."""
+"""Exercises of chapter 4: many training runs at once."""
 
 import os
 import subprocess
@@ -18,20 +18,18 @@ SUSPECTS = {
 
 @exercise("4.1")
 def threads(my_threads, records):
-    """A function of (cores, trainings): threads for each of so many trainings at once."""
-    for cores, trainings in ((64, 16), (8, 16), (8, 3), (2, 1)):
-        if (found := my_threads(cores, trainings)) != max(1, cores // trainings):
-            raise Hint(
-                f"{cores} cores and {trainings} trainings: {found} is not right. And nobody can have less than one."
-            )
+    """A function of (cores, runs): threads for each of so many runs at once."""
+    for cores, runs in ((64, 16), (8, 16), (8, 3), (2, 1)):
+        if (answer := my_threads(cores, runs)) != max(1, cores // runs):
+            raise Hint(f"{cores} cores and {runs} runs: {answer} is not right. And a run needs at least one thread.")
 
 
 @exercise("4.2")
 def what_rules_out(my_suspects, records):
-    """For each observation the suspect that it rules out."""
+    """The suspect that each observation rules out."""
     if missing := SUSPECTS.keys() - my_suspects.keys():
         raise Hint(f"There is no answer yet for: {'; '.join(sorted(missing))}.")
-    if wrong := [told for told, suspect in SUSPECTS.items() if my_suspects[told] != suspect]:
+    if wrong := [observation for observation, suspect in SUSPECTS.items() if my_suspects[observation] != suspect]:
         raise Hint(f"Which suspect predicts the opposite of this? {'; '.join(wrong)}.")
 
 
@@ -46,10 +44,10 @@ def share_of_spinning(my_share, records):
     }
     most = max(steps["default"])
     expected = 1 - steps["one"][most] / steps["default"][most]
-    if abs((found := my_share(records)) - max(0, expected)) > 0.02:
+    if abs((share := my_share(records)) - max(0, expected)) > 0.02:
         raise Hint(
-            f"{found:.2f} is too {'large' if found > expected else 'small'}. With {most} trainings, compare `step_cpu` "
-            "with torch's own threads and with one; what is left over computed nothing."
+            f"{share:.2f} is too {'large' if share > expected else 'small'}. With {most} runs, compare `step_cpu` with "
+            "torch's own threads and with one thread; the difference computed nothing."
         )
 
 
@@ -57,20 +55,20 @@ def share_of_spinning(my_share, records):
 def environment(my_environment, records):
     """Environment variables with which torch computes with one thread, before anything is imported."""
     script = "import torch; print(torch.get_num_threads())"
-    wanted = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
-    given = {name: str(value) for name, value in my_environment.items()}
+    inherited = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
+    answer = {name: str(value) for name, value in my_environment.items()}
     with waiting_for("a process with that environment", ANSWER_SECONDS) as allowed:
-        found = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", script],
-            env=wanted | given,
+            env=inherited | answer,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             timeout=allowed,
         )
-    if found.returncode:
-        raise Hint(f"With it, Python does not start: {found.stderr.strip().splitlines()[-1]}")
-    if found.stdout.strip() != "1":
-        raise Hint(f"A process with that environment computes with {found.stdout.strip()} threads.")
-    if thread_variables(1).keys().isdisjoint(given):  # with one core there is one thread anyway
+    if done.returncode:
+        raise Hint(f"With it, Python does not start: {done.stderr.strip().splitlines()[-1]}")
+    if done.stdout.strip() != "1":
+        raise Hint(f"A process with that environment computes with {done.stdout.strip()} threads.")
+    if thread_variables(1).keys().isdisjoint(answer):  # with one core there is one thread anyway
         raise Hint("None of these variables is one that OpenMP reads.")

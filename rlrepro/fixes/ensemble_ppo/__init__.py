@@ -1,4 +1,4 @@
-"""Many PPO learners as one batched network, each learning what Stable-Baselines3 would learn alone."""
+"""Many PPO learners as one batched network; each learns what it would learn alone in Stable-Baselines3."""
 
 from importlib import metadata
 
@@ -19,5 +19,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        found = next((each.version for each in metadata.distributions(name=library)), "none")
-        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error
+        installed = next((each.version for each in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

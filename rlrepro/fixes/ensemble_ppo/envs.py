@@ -1,4 +1,4 @@
-"""The environments of an ensemble: each member's own, stepped together."""
+"""The environments of an ensemble: each member has its own, and all step together."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,25 +8,28 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from .checks import check_spaces
 
-try:  # gymnasium 1.1 and later let one choose when an environment is reset: here in the step that ends its episode
+try:  # since gymnasium 1.1 you can choose when an environment is reset: here in the step that ends its episode
     from gymnasium.vector import AutoresetMode
 
     AUTORESET, FINAL_OBS = {"autoreset_mode": AutoresetMode.SAME_STEP}, "final_obs"
-except ImportError:  # gymnasium 0.29 always does so
+except ImportError:  # gymnasium 0.29 always does that
     if gym.__version__.startswith("1."):
-        raise ImportError(f"gymnasium 0.29, or 1.1 and later; {gym.__version__} resets one step too late") from None
+        raise ImportError(
+            f"gymnasium must be 0.29, or 1.1 or later; {gym.__version__} resets one step too late"
+        ) from None
     AUTORESET, FINAL_OBS = {}, "final_observation"
 
-TRIED_STEPS = 50
-MESSAGE_SECONDS = 0.3e-3  # that a step in another process takes on top
+TIMED_STEPS = 50
+MESSAGE_SECONDS = 0.3e-3  # extra time of a step in another process
 VECTORIZATIONS = ("auto", "sync", "async")
 
 
 def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
-    """members × n_envs environments, those of a member side by side. `env` is what `EnsemblePPO` takes."""
+    """members × n_envs environments; those of a member are side by side. `env` is as in `EnsemblePPO`."""
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
-    factories = [_factory(each) for each in ([env] * members if callable(env) or isinstance(env, str) else env)]
+    envs = [env] * members if callable(env) or isinstance(env, str) else env
+    factories = [_factory(member_env) for member_env in envs]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
     step_seconds = _check_members(factories)
@@ -35,15 +38,15 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     makers = [_Labelled(factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
         return SyncVectorEnv(makers, **AUTORESET)
-    import loky  # noqa: F401, which makes its context known
+    import loky  # noqa: F401, registers its multiprocessing context
 
-    # loky's processes are neither forked, which hangs after a computation with several threads, nor do they run the
-    # main script again; they take no shared memory along
+    # a forked process would hang after a computation with several threads, and a spawned one would run the main script
+    # again; loky's do neither, but can't share memory
     return AsyncVectorEnv(makers, shared_memory=False, context="loky", **AUTORESET)
 
 
 def _cores() -> int:
-    """Cores that this process may use; 1 without loky, whose processes would use them."""
+    """Cores that this process may use; 1 without loky, without which there are no other processes to use them."""
     try:
         from loky import cpu_count
     except ImportError:
@@ -52,21 +55,21 @@ def _cores() -> int:
 
 
 def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
-    """Raises ValueError where the members' environments are one and the same, or their spaces differ or can't be
-    trained on; seconds of a step of the first."""
-    made = []
+    """Seconds of a step of the first member's environment. Raises ValueError if members share an environment, or if
+    their spaces differ or can't be trained on."""
+    envs = []
     try:
         for member, factory in enumerate(factories):
-            made.append(factory())
-            if any(made[-1].unwrapped is other.unwrapped for other in made[:-1]):
-                raise ValueError(f"each member needs an environment of its own: member {member} was given another's")
-            first, spaces = ((env.observation_space, env.action_space) for env in (made[0], made[-1]))
+            envs.append(factory())
+            if any(envs[-1].unwrapped is other.unwrapped for other in envs[:-1]):
+                raise ValueError(f"each member needs its own environment: member {member} was given another's")
+            first, spaces = ((env.observation_space, env.action_space) for env in (envs[0], envs[-1]))
             if spaces != first:
                 raise ValueError(f"all members must have the same spaces: member {member} has {spaces}, 0 has {first}")
         check_spaces(*first)
-        return _step_seconds(made[0])
+        return _step_seconds(envs[0])
     finally:
-        for env in made:
+        for env in envs:
             env.close()
 
 
@@ -77,15 +80,15 @@ def _factory(env) -> Callable[[], gym.Env]:
 def _step_seconds(env) -> float:
     env.reset(seed=0)
     start = time.perf_counter()
-    for _ in range(TRIED_STEPS):
+    for _ in range(TIMED_STEPS):
         _, _, terminated, truncated, _ = env.step(env.action_space.sample())
         if terminated or truncated:
             env.reset()
-    return (time.perf_counter() - start) / TRIED_STEPS
+    return (time.perf_counter() - start) / TIMED_STEPS
 
 
 class _Labelled:
-    """Makes an environment whose errors say to which member it belongs."""
+    """Makes an environment whose errors name its member."""
 
     def __init__(self, factory, member: int):
         self.factory, self.member = factory, member
@@ -104,5 +107,5 @@ class _Labels(gym.Wrapper):
             return self.env.step(action)
         except Exception as error:
             if hasattr(error, "add_note"):  # from Python 3.11 on
-                error.add_note(f"This was raised in step() of the environment of member {self.member}.")
+                error.add_note(f"Raised in step() of the environment of member {self.member}.")
             raise

@@ -1,4 +1,4 @@
-"""Actor-critics of one shape as one batched network: K small matrix products become one call."""
+"""Actor-critics of the same shape as one batched network: K small matrix products become one call."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 
 class StackedPolicies:
-    """K of Stable-Baselines3's `ActorCriticPolicy`, with the weights of member k in row k of `flat` (K, P).
+    """K policies of Stable-Baselines3 (`ActorCriticPolicy`), with the weights of member k in row k of `flat` (K, P).
 
-    Its methods take (K, B, ...) and treat member k with its own weights. `weights` are views of `flat`, so that one
-    call steps all of them.
+    Its methods take (K, B, ...), and member k's part passes through member k's weights. `weights` are views of `flat`,
+    so one optimizer step updates all of them.
     """
 
     def __init__(self, policies: Sequence, device):
@@ -26,31 +26,31 @@ class StackedPolicies:
         self._critic = [*_layers("mlp_extractor.value_net", extractor.value_net), "value_net"]
 
     def copy_to(self, member: int, policy) -> None:
-        """Give a policy this member's weights."""
+        """Copy this member's weights to a policy."""
         vector_to_parameters(self.flat[member].to(policy.device), policy.parameters())
 
     def copy_from(self, member: int, policy) -> None:
-        """Take over the weights of a policy."""
+        """Copy a policy's weights to this member."""
         with torch.no_grad():
             self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
 
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
-        """Of each member's loss (K,) by its own weights: (K, P), in the order of `flat`."""
-        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        return torch.cat([each.flatten(start_dim=1) for each in found], dim=1)
+        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights."""
+        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        return torch.cat([gradient.flatten(start_dim=1) for gradient in gradients], dim=1)
 
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
-        """How each member would act: observations (K, B, ...), actions (K, B, A), or (K, B) where they are discrete."""
-        found = self._through(self._actor, observations)  # (K, B, A)
+        """Each member's distribution of actions (K, B, A), or (K, B) if discrete, for observations (K, B, ...)."""
+        outputs = self._forward(self._actor, observations)  # (K, B, A)
         if "log_std" not in self.weights:
-            return Categorical(logits=found, validate_args=False)
-        return Normal(found, self.weights["log_std"].exp().unsqueeze(1).expand_as(found), validate_args=False)
+            return Categorical(logits=outputs, validate_args=False)
+        return Normal(outputs, self.weights["log_std"].exp().unsqueeze(1).expand_as(outputs), validate_args=False)
 
     def values(self, observations: torch.Tensor) -> torch.Tensor:
-        """What each member expects of (K, B, ...) observations: (K, B)."""
-        return self._through(self._critic, observations).squeeze(-1)
+        """Each member's values (K, B) of observations (K, B, ...)."""
+        return self._forward(self._critic, observations).squeeze(-1)
 
-    def _through(self, layers, observations):
+    def _forward(self, layers, observations):
         x = observations.flatten(start_dim=2).float()
         for layer in layers:
             if isinstance(layer, str):
@@ -62,12 +62,12 @@ class StackedPolicies:
 
 
 def joint(per_dimension: torch.Tensor) -> torch.Tensor:
-    """(K, B) from a distribution's log-probability or entropy: summed over the dimensions of the action, if any."""
+    """A distribution's log-probability or entropy, summed over the dimensions of the action if it has any: (K, B)."""
     return per_dimension.sum(-1) if per_dimension.ndim == 3 else per_dimension
 
 
 def _layers(name: str, tower) -> list:
-    """Of a tower of the network: the name of each linear layer, and each activation itself."""
+    """The layers of one tower of the network: linear layers by name, activations as modules."""
     return [
         f"{name}.{index}" if isinstance(layer, torch.nn.Linear) else layer for index, layer in tower.named_children()
     ]

@@ -17,8 +17,9 @@ def test_each_member_learns_what_stable_baselines3_learns(env):
     ensemble = EnsemblePPO(env, seeds=seeds, vectorization="sync", **OPTIONS).learn(512)
     for member, seed in enumerate(seeds):
         alone = PPO("MlpPolicy", env, seed=seed, device="cpu", **OPTIONS).learn(512)
-        found, expected = (parameters_to_vector(each.parameters()) for each in (ensemble.policy(member), alone.policy))
-        assert (found - expected).abs().max() < ROUNDING
+        policies = ensemble.policy(member), alone.policy
+        learned, expected = (parameters_to_vector(policy.parameters()) for policy in policies)
+        assert (learned - expected).abs().max() < ROUNDING
         lengths = [episode["l"] for episode in alone.ep_info_buffer]
         assert ensemble.episodes[member].lengths == lengths
 

@@ -1,4 +1,4 @@
-"""Many independent training runs at once, each in a process of its own with its share of the threads."""
+"""Many independent training runs at once, each in its own process with its share of the threads."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Results on disk: what has finished once need not be done again."""
+"""Results on disk: a run that has finished once need not run again."""
 
 import os
 import pickle
@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 
 class ResultFolder:
-    """A folder with a file for each result, which one run at a time may use."""
+    """A folder with a file for each result, which only one call at a time may use."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -22,7 +22,7 @@ class ResultFolder:
             self.save("writable", None)
             self._file("writable").unlink()
         except Timeout:
-            raise RuntimeError(f"another run is using {self.path}; wait for it, or choose another folder") from None
+            raise RuntimeError(f"another call is using {self.path}; wait for it, or choose another folder") from None
         except OSError as error:
             self._lock.release()
             raise OSError(error.errno, f"can't write results: {error.strerror}", str(self.path)) from error
@@ -35,17 +35,17 @@ class ResultFolder:
         return self.path / f"{key}.pickle"
 
     def load(self, key: str):
-        """What was saved under this key, or None. What can't be read counts as not there, with a warning."""
+        """What was saved under this key, or None. A file that can't be read counts as missing, with a warning."""
         try:
             return pickle.loads(self._file(key).read_bytes())
         except FileNotFoundError:
             return None
         except Exception as error:
-            warnings.warn(f"{self._file(key)} can't be read ({error!r}); that training runs again", stacklevel=2)
+            warnings.warn(f"{self._file(key)} can't be read ({error!r}); that training run is repeated", stacklevel=2)
             return None
 
     def save(self, key: str, result) -> None:
-        """Write a result so that there is never half of one. Raises OSError."""
+        """Write a result so that a partial one is never left behind. Raises OSError."""
         temporary = self.path / f".{key}.partial"
         try:
             with temporary.open("wb") as file:

@@ -1,4 +1,4 @@
-"""How many threads each of several processes may have, and how to hold a process to them."""
+"""How many threads each of several processes may have, and how to limit a process to them."""
 
 import operator
 import sys
@@ -19,28 +19,27 @@ VARIABLES = (  # read when a library is loaded
 
 def thread_budget(n_jobs: int) -> int:
     """Threads for each of `n_jobs` processes at once, so that together they have no more than the cores that this
-    process may use (its affinity and its cgroup's quota, not os.cpu_count()); 1 where there are more processes.
+    process may use (its affinity and its cgroup's quota, not os.cpu_count()); 1 if there are more processes than cores.
 
-    Raises ValueError where `n_jobs` is not a whole number of 1 or more.
+    Raises ValueError if `n_jobs` is not a whole number of 1 or more.
     """
     return max(1, cpu_count() // at_least_one("n_jobs", n_jobs))
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """Environment variables for a process that is to be started: torch, NumPy's BLAS and OpenMP read them as they
-    load."""
+    """Environment variables for a process that you start: torch, NumPy's BLAS and OpenMP read them when they load."""
     return dict.fromkeys(VARIABLES, str(at_least_one("threads", threads)))
 
 
 def limit_threads(threads: int) -> None:
-    """Hold this process to so many threads, in the libraries that are loaded already: torch, BLAS and OpenMP."""
+    """Limit this process to `threads` threads, in the libraries that are already loaded: torch, BLAS and OpenMP."""
     threadpool_limits(at_least_one("threads", threads))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)
 
 
 def at_least_one(name: str, value: int) -> int:
-    """The value; raises ValueError, naming it, where it is not a whole number of 1 or more."""
+    """The value. Raises ValueError, which names it, if it is not a whole number of 1 or more."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"{name} must be a whole number of 1 or more, found {value!r}")
     return operator.index(value)

@@ -1,4 +1,4 @@
-"""One training, in the process that was chosen for it: seeded, held to its threads, and its end put into a Reply."""
+"""One training run in a worker process: seeded, limited to its threads, and its outcome as a Reply."""
 
 import gc
 import random
@@ -15,7 +15,7 @@ from .threads import limit_threads
 
 @dataclass(frozen=True)
 class Reply:
-    """What a training came to: its value, pickled, or why there is none, and the seconds it took."""
+    """The outcome of a run: its pickled value, or the error in its place, and the seconds it took."""
 
     value: bytes | None
     error: str | None
@@ -23,7 +23,7 @@ class Reply:
 
 
 def answer(payload: bytes, seed: int, threads: int) -> Reply:
-    """Run a pickled (fn, config) here."""
+    """Run a pickled (fn, config) in this process."""
     start = time.monotonic()
     try:
         fn, config = cloudpickle.loads(payload)
@@ -36,27 +36,27 @@ def answer(payload: bytes, seed: int, threads: int) -> Reply:
         del value
         _set_imports_aside(collect=True)
         return reply
-    except BaseException:  # SystemExit as well: a training that calls sys.exit() ends itself and nothing else
+    except BaseException:  # SystemExit too: a run that calls sys.exit() ends itself and nothing else
         return Reply(None, traceback.format_exc(), time.monotonic() - start)
 
 
-@cache  # once before the first training and once after it, which may import more
+@cache  # once before the first run, and once after it because it may import more
 def _set_imports_aside(collect: bool = False) -> None:
-    """Keep what is there out of further garbage collections: loky asks for one every second, and with torch loaded each
-    would take as long as a short training."""
+    """Exclude the objects that exist now from garbage collection: loky collects every second, and with torch loaded
+    each collection would take as long as a short run."""
     if collect:
         gc.collect()
     gc.freeze()
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators of Python, NumPy and torch, as far as they are installed."""
+    """Seed the global generators of Python, and of NumPy and torch if they are installed."""
     random.seed(seed)
     if find_spec("numpy"):
         import numpy as np
 
         np.random.seed(seed)
-    if find_spec("torch"):  # imported even if `fn` has not yet: it would draw from where the last training stopped
+    if find_spec("torch"):  # even if `fn` has yet to import it, or it would continue from where the last run stopped
         import torch
 
         torch.manual_seed(seed)

@@ -1,0 +1,147 @@
+"""Collects the rollouts of an ensemble: every member acts in its own environments, which step together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.vector import VectorEnv
+from torch.distributions import Normal
+
+from .envs import FINAL_OBS
+from .rollout import Rollout, advantages_of
+from .stacked_policies import StackedPolicies, joint
+
+
+@dataclass
+class Episodes:
+    """The episodes that one member has finished: for each its return, its length, and the member's timesteps so far."""
+
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    timesteps: list[int] = field(default_factory=list)
+
+
+class Collector:
+    """Lets K members act, each with its own weights and its own random generator.
+
+    `envs` holds n_envs environments for each member, side by side. `episodes[k]` has the finished episodes of member k,
+    and `num_timesteps` counts the timesteps of each member in all of its environments.
+    """
+
+    def __init__(
+        self,
+        envs: VectorEnv,
+        networks: StackedPolicies,
+        generators: Sequence[torch.Generator],
+        seeds: Sequence[int],
+        *,
+        gamma: float,
+        gae_lambda: float,
+    ):
+        self.envs, self.networks, self.generators, self.seeds = envs, networks, generators, seeds
+        self.members, self.n_envs = len(seeds), envs.num_envs // len(seeds)
+        self.gamma, self.gae_lambda = gamma, gae_lambda
+        self.episodes = [Episodes() for _ in seeds]
+        self.num_timesteps = 0
+        self._observations = None
+
+    def collect(self, n_steps: int) -> Rollout:
+        """A rollout of `n_steps` in each environment, which goes on where the last one ended."""
+        if self._observations is None:
+            self._start()
+        action_space = self.envs.single_action_space
+        shape = n_steps, self.members, self.n_envs
+        observations = np.empty((*shape, *self._observations.shape[2:]), np.float32)
+        actions = np.empty((*shape, *action_space.shape), action_space.dtype)
+        rewards, starts = np.empty(shape, np.float32), np.empty(shape, bool)
+        time_limits = []  # (step, member, environment, last observation) of episodes that a time limit ended
+        for step in range(n_steps):
+            observations[step], starts[step] = self._observations, self._starts
+            actions[step] = self._act(observations[step])
+            next_observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
+            for member, env in np.argwhere(truncated & ~terminated):
+                time_limits.append((step, member, env, infos[FINAL_OBS][member * self.n_envs + env]))
+            self._observations, self._starts = next_observations, terminated | truncated
+            self._count(rewards[step], self._starts)
+        return self._rollout(observations, actions, rewards, starts, time_limits)
+
+    def _start(self) -> None:
+        seeds = [seed + env for seed in self.seeds for env in range(self.n_envs)]
+        self._observations = self._per_member(self.envs.reset(seed=seeds)[0])
+        self._starts = np.ones((self.members, self.n_envs), bool)
+        self._returns, self._lengths = np.zeros((2, self.members, self.n_envs))
+
+    def _per_member(self, array):
+        """(K × E, ...) to (K, E, ...)."""
+        return array.reshape(self.members, self.n_envs, *array.shape[1:])
+
+    def _act(self, observations: np.ndarray) -> np.ndarray:
+        """An action for each environment, drawn with the generator of its member."""
+        with torch.no_grad():
+            distribution = self.networks.distribution(torch.as_tensor(observations, device=self.networks.device))
+            if isinstance(distribution, Normal):
+                noise = [torch.randn(distribution.loc.shape[1:], generator=generator) for generator in self.generators]
+                drawn = distribution.loc + distribution.scale * torch.stack(noise).to(self.networks.device)
+            else:
+                per_member = zip(distribution.probs.cpu(), self.generators, strict=True)
+                drawn = torch.stack(
+                    [
+                        torch.multinomial(probs, 1, True, generator=generator).squeeze(1)
+                        for probs, generator in per_member
+                    ]
+                )
+        return drawn.cpu().numpy().reshape(self.members, self.n_envs, *self.envs.single_action_space.shape)
+
+    def _step(self, actions: np.ndarray):
+        space = self.envs.single_action_space
+        if isinstance(space, gym.spaces.Box):
+            actions = np.clip(actions, space.low, space.high)
+        *arrays, infos = self.envs.step(actions.reshape(-1, *space.shape))
+        return *map(self._per_member, arrays), infos
+
+    def _count(self, rewards: np.ndarray, dones: np.ndarray) -> None:
+        self.num_timesteps += self.n_envs
+        self._returns += rewards
+        self._lengths += 1
+        for member, env in np.argwhere(dones):
+            episodes = self.episodes[member]
+            episodes.returns.append(float(self._returns[member, env]))
+            episodes.lengths.append(int(self._lengths[member, env]))
+            episodes.timesteps.append(self.num_timesteps)
+        self._returns[dones] = self._lengths[dones] = 0
+
+    def _rollout(self, observations, actions, rewards, starts, time_limits) -> Rollout:
+        """Adds values, log-probabilities and advantages to what was collected, all at once."""
+        with torch.no_grad():
+            inputs, taken = (self._member_first(array) for array in (observations, actions))  # (K, N, ...)
+            log_probs = joint(self.networks.distribution(inputs).log_prob(taken))
+            values = self.networks.values(inputs)
+            last_values = self._values_of(self._observations)
+            for (step, member, env, _), value in zip(time_limits, self._values_after(time_limits), strict=True):
+                rewards[step, member, env] += self.gamma * value  # what would have come after the time limit
+        per_step = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
+        advantages = advantages_of(rewards, per_step, starts, last_values, self._starts, self.gamma, self.gae_lambda)
+        returns = advantages + per_step
+        return Rollout(inputs, taken, values, log_probs, *map(self._member_first, (advantages, returns)))
+
+    def _values_after(self, time_limits) -> list[float]:
+        """The value that each member expects after the last observation of these episodes; all in one pass."""
+        finals = [[] for _ in self.seeds]
+        for _, member, _, final in time_limits:
+            finals[member].append(final)
+        padded = np.zeros((self.members, max(map(len, finals)), *self._observations.shape[2:]), np.float32)
+        for member, observations in enumerate(finals):
+            if observations:
+                padded[member, : len(observations)] = observations
+        remaining = [iter(values) for values in self._values_of(padded)]
+        return [next(remaining[member]) for _, member, _, _ in time_limits]
+
+    def _values_of(self, observations: np.ndarray) -> np.ndarray:
+        return self.networks.values(torch.as_tensor(observations, device=self.networks.device)).cpu().numpy()
+
+    def _member_first(self, array: np.ndarray) -> torch.Tensor:
+        """(T, K, E, ...) to (K, E × T, ...)."""
+        array = np.moveaxis(array, 0, 2)
+        return torch.as_tensor(array.reshape(self.members, -1, *array.shape[3:]), device=self.networks.device)
