@@ -48,8 +48,8 @@ class Settings:
 SETTINGS = {
     "tiny": Settings(
         action_counts=(30, 100, 300),
-        pairs=1_200,
-        one_hot_counts=(50, 100, 200),
+        pairs=2_000,
+        one_hot_counts=(100, 200, 400),
         critic_counts=(10, 30),
         timed_sizes=((300, 8),),
         repeats=3,

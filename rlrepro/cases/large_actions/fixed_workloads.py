@@ -19,8 +19,8 @@ WRITTEN = 10  # transitions, from which the storage allocates room for all
 
 
 def stored(count: int, features: int, capacity: int) -> dict[str, float]:
-    """Bytes per transition, by part, of a SharedActionBuffer where availability alternates between two sets. "shared" is
-    a transition's share of the action table and of the masks."""
+    """Bytes per transition, by part, of a SharedActionBuffer where availability alternates between two sets; "shared"
+    is a transition's share of the action table and of the masks."""
     buffer = SharedActionBuffer(capacity, torch.rand(count, features))
     available = torch.ones(WRITTEN, count, dtype=torch.bool)
     available[::2, 1:] = False

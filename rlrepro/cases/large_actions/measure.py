@@ -1,5 +1,8 @@
 """What the chapter measures, a function per step: each runs workloads and adds records to the bench."""
 
+from importlib import import_module
+from threading import Thread
+
 import torch
 
 from rlrepro.cases.common.bench import Bench
@@ -167,17 +170,21 @@ def _add_times(bench: Bench, ways: dict, count: int, rows: int, **setting) -> No
         bench.add(name, timed.ratio, spread=(timed.low, timed.high), actions=count, rows=rows, **setting)
 
 
-def largest_action_counts(bench: Bench) -> None:
-    """The largest number of actions that fits on a card, the plain way, and the multiples of it that FactoredQ fits."""
+def largest_action_counts(bench: Bench) -> dict[int, int]:
+    """The largest number of actions that the plain way fits on a card, and the multiples of it that FactoredQ fits:
+    FactoredQ's planned bytes by the number of actions."""
     card_bytes = int(CARD_GIB * 2**30)
     plain = fixed_workloads.largest_plain(FEATURES, BATCH, card_bytes)
     bench.add("largest", plain, way="plain")
+    peaks = {}
     for multiple in bench.settings.multiples:
         count = multiple * plain
         peak = fixed_workloads.planned_peak(UPDATES["factored"], count, FEATURES, BATCH, memory_limit=LIMIT_BYTES)
         if peak > card_bytes:
             break
         bench.add("largest", count, way="factored")
+        peaks[count] = peak
+    return peaks
 
 
 def update_with_factored_critics(bench: Bench, backend: PearlBackend) -> None:
@@ -189,15 +196,24 @@ def update_with_factored_critics(bench: Bench, backend: PearlBackend) -> None:
         bench.add("update_peak_factored", peak, source=backend.source, actions=count, rows=rows)
 
 
+def start_training_process(bench: Bench) -> None:
+    """Start the process of the training runs in the background: its imports take as long as this process's."""
+    Thread(target=_training_process(bench).run, args=(import_module, nearest_point_env.__name__)).start()
+
+
 def training(bench: Bench) -> None:
-    """Rewards, values and resident memory of training runs, each in the same new process."""
+    """Rewards, values and resident memory of training runs, in a process of their own."""
     settings = bench.settings
-    with Release(f"torchrl=={this_machine().versions['torchrl']}") as release:
+    with _training_process(bench) as process:
         for method in settings.training_methods:
             size = settings.training_updates, bench.seed, bench.device, settings.training_actions
-            result = release.run(nearest_point_env.train, method, *size)
+            result = process.run(nearest_point_env.train, method, *size)
             resident = result.pop("resident")
             for name, value in result.items():
                 bench.add(f"training_{name}", value, method=method, actions=settings.training_actions)
             bench.add("resident_growth", resident[-1] / resident[0], method=method)
             bench.add("resident", max(resident), method=method)
+
+
+def _training_process(bench: Bench) -> Release:
+    return bench.release(f"torchrl=={this_machine().versions['torchrl']}")
