@@ -1,89 +1,112 @@
-"""Large sets of discrete actions: where the memory really goes.
+"""Large discrete action spaces: where the memory goes.
 
-Upstream: facebookresearch/Pearl#72, and GymEnv's default encoding in TorchRL. `SETTINGS` says how much each profile
-measures; `pearl` and `model` hold what is run on Pearl itself or, where it is not at hand, on a model of it; `ours`
-what is run on the cures, `torchrl_encoding` on TorchRL, `account` predicts from shapes, `task` is the training run,
-`claims` judges the article, `plots` draws.
+Upstream: facebookresearch/Pearl#72, and GymEnv's default encoding in TorchRL. The workloads are in `pearl`, or where
+Pearl is not available in `pearl_reimplementation`; for the fixes in `fixed_workloads`; for TorchRL in
+`torchrl_encoding`; and in `nearest_point_env` for the training run.
 """
 
 from dataclasses import dataclass
 
 import lazy_loader
 
+CHAPTER = "05_large_action_spaces"
 STATE, HIDDEN, BATCH = 768, (768, 512, 128), 128  # of Pearl#72
-FEATURES = 2  # numbers in an action there
+FEATURES = 2  # of an action there
 ARTICLE_ACTIONS = 27_000
-ACTIONS = 30_000  # of the training run and TorchRL's example
-CAPACITY = 10_000  # transitions, where a buffer's size is told
+ACTIONS = 30_000  # of the training run and of TorchRL's example
+CAPACITY = 10_000  # transitions in a buffer
 CARD_GIB = 8.0
-HOT = (200, 400, 800)  # actions whose one-hot batches are measured
 COPIES = 10  # ensemble members of a BootstrapReplayBuffer
-EMBEDDED = 16  # numbers in an embedding
+EMBEDDED = 16  # features of an action's embedding
 COMMIT = "48f1fbb"  # of facebookresearch/Pearl
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything one profile measures."""
+    """How much one profile measures."""
 
-    counts: tuple[int, ...]  # of actions
-    pairs: int  # of a state and an action, in a batch for Pearl's update
-    run: tuple[int, ...]  # actions where one critic's update is run with a whole batch, in both ways
-    wide: tuple[tuple[int, int], ...]  # (actions, rows) for times of both ways, of the plain one where it fits
+    action_counts: tuple[int, ...]  # of transitions and updates in Pearl's scheme
+    pairs: int  # of a state and an action, in one batch of Pearl's update
+    one_hot_counts: tuple[int, ...]  # actions of the batches that Pearl prepares as one-hot vectors
+    critic_counts: tuple[int, ...]  # actions where one critic's update runs with a whole batch, plain and factored
+    timed_sizes: tuple[tuple[int, int], ...]  # (actions, batch size)
     repeats: int
-    since_start: tuple[int, ...]  # transitions stored, when an update is measured, with actions `since_actions`
-    since_actions: int
-    histories: tuple[int, ...]  # lengths
-    times_larger: tuple[int, ...]  # than the plain way's largest number of actions, tried with ours
-    runs_article: bool  # whether our update of the article's size is run, or planned only
-    methods: tuple[str, ...]  # of the training run
-    updates: int  # of it
+    transitions_stored: tuple[int, ...]  # since the start, when an update of `leak_actions` actions is measured
+    leak_actions: int
+    history_lengths: tuple[int, ...]
+    multiples: tuple[int, ...]  # of the plain way's largest number of actions, planned with FactoredQ
+    runs_article_size: bool  # whether FactoredQ's update of the article's size runs, or is only planned
+    training_methods: tuple[str, ...]
+    training_updates: int
+    training_actions: int = ACTIONS
 
-    def rows(self, count: int) -> int:
-        """Of a batch with so many actions, so that weights count for little beside it."""
+    def batch_size(self, count: int) -> int:
+        """States in a batch with so many actions: enough that weights hardly count beside activations."""
         return max(4, min(BATCH, self.pairs // count))
 
 
 SETTINGS = {
-    "smoke": Settings(
-        counts=(100, 300, 1_000),
-        pairs=6_000,
-        run=(30, 100),
-        wide=((3_000, 16),),
+    "tiny": Settings(
+        action_counts=(30, 100, 300),
+        pairs=2_000,
+        one_hot_counts=(100, 200, 400),
+        critic_counts=(10, 30),
+        timed_sizes=((300, 8),),
         repeats=3,
-        since_start=(1, 64, 128, 160),
-        since_actions=50,
-        histories=(1, 4, 16, 64),
-        times_larger=(100,),
-        runs_article=False,
-        methods=("dqn",),
-        updates=160,
+        transitions_stored=(1, 64, 128, 160),
+        leak_actions=10,
+        history_lengths=(1, 4, 16, 64),
+        multiples=(10,),
+        runs_article_size=False,
+        training_methods=("dqn",),
+        training_updates=100,
+        training_actions=1_000,
+    ),
+    "smoke": Settings(
+        action_counts=(100, 300, 1_000),
+        pairs=4_000,
+        one_hot_counts=(200, 400, 800),
+        critic_counts=(30, 100),
+        timed_sizes=((1_000, 8),),
+        repeats=3,
+        transitions_stored=(1, 64, 128, 160),
+        leak_actions=30,
+        history_lengths=(1, 4, 16, 64),
+        multiples=(30,),
+        runs_article_size=False,
+        training_methods=("dqn",),
+        training_updates=100,
     ),
     "full": Settings(
-        counts=(100, 300, 1_000, 3_000, 10_000, 30_000),
+        action_counts=(100, 300, 1_000, 3_000, 10_000, 30_000),
         pairs=24_000,
-        run=(100, 300, 1_000),
-        wide=((3_000, 16),),
+        one_hot_counts=(200, 400, 800),
+        critic_counts=(100, 300, 1_000),
+        timed_sizes=((3_000, 16),),
         repeats=9,
-        since_start=(1, 4, 16, 64, 128, 192, 256),
-        since_actions=300,
-        histories=(1, 4, 16, 64),
-        times_larger=(100, 200, 400),
-        runs_article=True,
-        methods=("dqn", "sac"),
-        updates=1_000,
+        transitions_stored=(1, 4, 16, 64, 128, 192, 256),
+        leak_actions=300,
+        history_lengths=(1, 4, 16, 64),
+        multiples=(100, 200, 400),
+        runs_article_size=True,
+        training_methods=("dqn", "sac"),
+        training_updates=1_000,
     ),
 }
 
 ON_CUDA = {
-    "smoke": {"wide": ((3_000, 16), (ARTICLE_ACTIONS, 16))},
-    "full": {"wide": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH), (300_000, BATCH)), "repeats": 5},
+    "smoke": {"timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, 16))},
+    "full": {
+        "timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH), (300_000, BATCH)),
+        "repeats": 5,
+    },
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=[
         "fixed_workloads",
+        "measure",
         "nearest_point_env",
         "pearl",
         "pearl_reimplementation",
@@ -92,5 +115,5 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "tables",
         "torchrl_encoding",
     ],
-    submod_attrs={"claims": ["CLAIMS"], "pearl_backend": ["Theirs"]},
+    submod_attrs={"claims": ["CLAIMS"], "records": ["RECORDS"], "pearl_backend": ["PearlBackend"]},
 )

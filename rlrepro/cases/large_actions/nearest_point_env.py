@@ -1,6 +1,4 @@
-"""A training with many actions whose best action is known: choose the point of a table nearest to a moving target."""
-
-import time
+"""A training run with many actions, the best of which is known: choose the point of a table nearest to a target."""
 
 import psutil
 import torch
@@ -13,12 +11,12 @@ ENVS, EPISODE, DISCOUNT = 8, 4, 0.5
 BATCH, CAPACITY = 32, 1_000
 HIDDEN = (64, 32)
 LEARNING_RATE, TAU = 1e-2, 0.1
-TRIED = 256  # states
+EVALUATED = 128  # states
 
 
 class NearestPoint:
-    """`ENVS` copies side by side. A state is a target in the unit square and the share of the episode that is left; an
-    action is a point of the table; the reward is 1 less their squared distance. Then the target jumps."""
+    """`ENVS` environments in parallel. A state is a target in the unit square and the fraction of the episode that is
+    left; an action is a point of the table; the reward is 1 minus their squared distance. Then the target jumps."""
 
     def __init__(self, table: torch.Tensor, generator: torch.Generator):
         self.table, self.generator = table, generator
@@ -33,7 +31,7 @@ class NearestPoint:
         return torch.cat([self.targets, (1 - self.steps / EPISODE).unsqueeze(1)], dim=1)
 
     def step(self, actions: torch.Tensor) -> TensorDict:
-        """Transitions of all copies; those whose episode ends begin another."""
+        """Transitions of all environments; where an episode ends, another begins."""
         before = self.states()
         reward = 1 - (self.table[actions] - self.targets).square().sum(dim=1)
         self.steps, self.targets = (self.steps + 1) % EPISODE, self._draw()
@@ -42,31 +40,30 @@ class NearestPoint:
         return TensorDict({"observation": before, "action": actions, "next": after}, batch_size=[ENVS])
 
 
-def train(method: str, updates: int, seed: int, device: str) -> dict:
-    """Train by "dqn" or "sac" with `ACTIONS` actions, in a process of its own.
+def train(method: str, updates: int, seed: int, device: str, count: int = ACTIONS) -> dict:
+    """Train with "dqn" or "sac" on `count` actions.
 
-    Returns, of `TRIED` states at the end: `reward` of the actions that are chosen, `best` of the best ones, `chance` of
-    random ones, `value` that is expected of the best and `true_value` of always choosing it; and, since the buffer was
-    full, `resident`: bytes of this process after each tenth of the updates.
+    Returns the mean over `EVALUATED` states, after training, of the `reward` of the chosen actions, of the `best` ones
+    and of random ones (`chance`), the `value` estimated for the best action and its `true_value`; and `resident`: the
+    bytes of this process after each tenth of the updates, all with a full buffer.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    table = torch.rand(ACTIONS, FEATURES, generator=generator)
+    table = torch.rand(count, FEATURES, generator=generator)
     env, learner = NearestPoint(table, generator), _learner(method, table.to(device))
     buffer = SharedActionBuffer(CAPACITY, table, device=device, batch_size=BATCH)
-    exploring = {"dqn": 0.3, "sac": 0.0}[method]
+    epsilon = {"dqn": 0.3, "sac": 0.0}[method]
     while len(buffer) < CAPACITY:
-        buffer.extend(env.step(torch.randint(ACTIONS, (ENVS,), generator=generator)))
-    resident, process, start = [], psutil.Process(), time.perf_counter()
+        buffer.extend(env.step(torch.randint(count, (ENVS,), generator=generator)))
+    resident, process = [], psutil.Process()
     for update in range(updates):
         actions = learner.act(env.states().to(device)).cpu()
-        random = torch.randint(ACTIONS, (ENVS,), generator=generator)
-        buffer.extend(env.step(torch.where(torch.rand(ENVS, generator=generator) < exploring, random, actions)))
+        random = torch.randint(count, (ENVS,), generator=generator)
+        buffer.extend(env.step(torch.where(torch.rand(ENVS, generator=generator) < epsilon, random, actions)))
         learner.update(buffer.sample())
         if (update + 1) % max(1, updates // 10) == 0:
             resident.append(process.memory_info().rss)
-    found = _evaluate(learner, method, table, generator, device)
-    return found | {"resident": resident, "seconds": time.perf_counter() - start}
+    return _evaluate(learner, method, table, generator, device) | {"resident": resident}
 
 
 def _learner(method: str, table: torch.Tensor):
@@ -78,16 +75,16 @@ def _learner(method: str, table: torch.Tensor):
 
 
 def _evaluate(learner, method, table, generator, device) -> dict:
-    targets = torch.rand(TRIED, FEATURES, generator=generator)
-    states = torch.cat([targets, torch.ones(TRIED, 1)], dim=1).to(device)
+    targets = torch.rand(EVALUATED, FEATURES, generator=generator)
+    states = torch.cat([targets, torch.ones(EVALUATED, 1)], dim=1).to(device)
     chosen = learner.act(states, **({"greedy": True} if method == "sac" else {})).cpu()
-    rewards = 1 - torch.cdist(targets, table).square()  # (TRIED, ACTIONS)
+    rewards = 1 - torch.cdist(targets, table).square()  # (EVALUATED, count)
     best, chance = rewards.amax(dim=1), rewards.mean()
     critic = learner.network if method == "dqn" else learner.critics[0]
     with torch.no_grad():
         value = critic.best(states, learner.actions).values.mean()
     return {
-        "reward": rewards[torch.arange(TRIED), chosen].mean().item(),
+        "reward": rewards[torch.arange(EVALUATED), chosen].mean().item(),
         "best": best.mean().item(),
         "chance": chance.item(),
         "value": value.item(),

@@ -1,6 +1,6 @@
-"""What is run on Pearl itself, in a process of Release("pearl"). `model` has the same functions without Pearl.
+"""Workloads of Pearl itself, in a process of Release("pearl"). `pearl_reimplementation` has the same functions.
 
-A transition's parts are named alike in both: state, next state, action, available now, available next, masks, rest.
+Both name the parts of a transition alike: state, next state, action, available now, available next, masks, rest.
 """
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from rlrepro.cases.large_actions import BATCH, HIDDEN, STATE
 from rlrepro.lab import peak_memory
 
-PARTS = {  # Pearl's name of a stored tensor: ours
+PARTS = {  # by Pearl's name of the stored tensor
     "state": "state",
     "next_state": "next state",
     "action": "action",
@@ -20,68 +20,53 @@ PARTS = {  # Pearl's name of a stored tensor: ours
 
 
 def stored(count: int, features: int, *, history: int | None = None, copies: int | None = None) -> dict[str, int]:
-    """Bytes of each part of one stored transition, with `count` actions of so many features.
+    """Bytes of each part of one stored transition, with `count` actions of `features` numbers each.
 
-    history  length of the LSTM's history; None is without a history
-    copies   ensemble members of a BootstrapReplayBuffer; None is the usual buffer
+    history  length of the LSTM's history; None for no history
+    copies   ensemble members of a BootstrapReplayBuffer; None for the usual buffer
     """
     agent, step = _agent(count, features, history=history, copies=copies)
     step()
-    found = {}
+    sizes = {}
     for name, tensor in vars(agent.replay_buffer.memory[0]).items():
         if isinstance(tensor, torch.Tensor):
             part = PARTS.get(name, "rest")
-            found[part] = found.get(part, 0) + tensor.untyped_storage().nbytes()
-    return found
+            sizes[part] = sizes.get(part, 0) + tensor.untyped_storage().nbytes()
+    return sizes
 
 
-def critic_peak(count: int, features: int, rows: int, device: str) -> int:
-    """Peak bytes of one critic, forward and backward, on all actions of so many rows."""
-    agent, step = _agent(count, features, device=device)
-    for _ in range(rows):
-        step()
-    learner = agent.policy_learner
-    batch = learner.preprocess_batch(agent.replay_buffer.sample(rows))
-    critic = learner._critic._critic_1
-
-    def update():
-        critic.zero_grad()
-        critic.get_q_values(batch.state, batch.curr_available_actions).square().mean().backward()
-
-    return peak_memory(update, device=device).peak_bytes
-
-
-def update_peak(count: int, features: int, rows: int, device: str, *, factored: bool = False) -> int:
-    """Peak bytes of the learner's whole update with so many rows; `factored` with PearlFactoredQ as its critics."""
+def update_peak(count: int, features: int, batch_size: int, device: str, *, factored: bool = False) -> int:
+    """Peak bytes of the learner's whole update on `batch_size` transitions; `factored`: PearlFactoredQ as critics."""
     agent, step = _agent(count, features, device=device, factored=factored)
-    for _ in range(rows):
+    for _ in range(batch_size):
         step()
     learner = agent.policy_learner
-    batch = learner.preprocess_batch(agent.replay_buffer.sample(rows))
+    batch = learner.preprocess_batch(agent.replay_buffer.sample(batch_size))
     return peak_memory(lambda: learner.learn_batch(batch), device=device).peak_bytes
 
 
-def batch_peak(count: int, rows: int, *, one_hot: bool) -> int:
-    """Peak bytes of making one batch ready for the update, with integer actions or as one-hot vectors."""
+def batch_peak(count: int, batch_size: int, *, one_hot: bool) -> int:
+    """Peak bytes of preparing a batch for the update, with actions as integers or as one-hot vectors."""
     agent, step = _agent(count, 1, one_hot=one_hot)
-    for _ in range(rows):
+    for _ in range(batch_size):
         step()
     buffer, learner = agent.replay_buffer, agent.policy_learner
-    return peak_memory(lambda: learner.preprocess_batch(buffer.sample(rows)), device="cpu").peak_bytes
+    return peak_memory(lambda: learner.preprocess_batch(buffer.sample(batch_size)), device="cpu").peak_bytes
 
 
 def since_start(count: int, features: int, stored_at: list[int], capacity: int, device: str) -> list[dict[str, int]]:
-    """When so many transitions have been pushed: peak bytes of agent.learn(), and bytes that the buffer holds."""
+    """For each number of stored transitions: the `peak` bytes of agent.learn(), and the bytes `held` by the buffer."""
     agent, step = _agent(count, features, capacity=capacity, device=device)
-    found, pushed = [], 0
+    sizes, pushed = [], 0
     for target in stored_at:
         while pushed < target:
             step()
             pushed += 1
-        tensors = [t for each in agent.replay_buffer.memory for t in vars(each).values() if isinstance(t, torch.Tensor)]
+        fields = (field for transition in agent.replay_buffer.memory for field in vars(transition).values())
+        tensors = [field for field in fields if isinstance(field, torch.Tensor)]
         held = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-        found.append({"peak": peak_memory(agent.learn, device=device).peak_bytes, "held": held})
-    return found
+        sizes.append({"peak": peak_memory(agent.learn, device=device).peak_bytes, "held": held})
+    return sizes
 
 
 def _agent(
@@ -95,7 +80,7 @@ def _agent(
     factored: bool = False,
     device: str = "cpu",
 ):
-    """An agent as in Pearl#72, and a function that lets it observe one step."""
+    """An agent configured as in Pearl#72, and a function that lets it observe one step."""
     from pearl.action_representation_modules.identity_action_representation_module import (
         IdentityActionRepresentationModule,
     )
@@ -122,7 +107,7 @@ def _agent(
         from rlrepro.fixes import PearlFactoredQ
 
         critic["critic_network_type"] = PearlFactoredQ
-    width = 128 if history else STATE  # the LSTM's summary takes the state's place
+    width = 128 if history else STATE  # the LSTM's summary replaces the state
     learner = SoftActorCritic(
         state_dim=width,
         action_space=space,

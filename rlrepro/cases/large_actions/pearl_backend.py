@@ -1,14 +1,13 @@
-"""Pearl where it is at hand, else the model of it."""
+"""Pearl itself where it is available, otherwise its reimplementation."""
 
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from rlrepro.cases.large_actions import COMMIT
-from rlrepro.cases.large_actions import pearl_reimplementation as model
+from rlrepro.cases.large_actions import COMMIT, pearl_reimplementation
 from rlrepro.lab import Release, ReleaseUnavailable
 
-FILES = {  # of the commit, those that this chapter describes: the first digits of their SHA-256
+FILES = {  # that this chapter describes, at the commit: the first digits of their SHA-256
     "replay_buffers/tensor_based_replay_buffer.py": "cf8883c9692c8cd2",
     "replay_buffers/basic_replay_buffer.py": "8f9f87b0af3d1b79",
     "replay_buffers/sequential_decision_making/bootstrap_replay_buffer.py": "fa327ce60a036c5f",
@@ -19,11 +18,11 @@ FILES = {  # of the commit, those that this chapter describes: the first digits 
 }
 
 
-class Theirs:
-    """Runs a function of `pearl` under Release("pearl"), whose folder is `path` or in RLREPRO_PEARL; where there is no
-    such folder, the same function of `model`. `source` says which: "pearl" or "model".
+class PearlBackend:
+    """Runs functions of `pearl` on the source in the folder `path` or RLREPRO_PEARL. If neither is given, it runs the
+    functions of the same names in `pearl_reimplementation`. `source` says which: "pearl" or "model".
 
-    Raises ReleaseUnavailable where the folder holds no Pearl, or another version of it.
+    Raises ReleaseUnavailable if the folder does not contain Pearl, or contains another version.
     """
 
     def __init__(self, path: str | Path | None = None):
@@ -36,10 +35,10 @@ class Theirs:
         self.source = "pearl" if self._release else "model"
 
     def run(self, function: Callable, *args, **options):
-        """`function` is one of `pearl`'s."""
+        """Call this function of `pearl`, or its counterpart in `pearl_reimplementation`."""
         if self._release:
             return self._release.run(function, *args, **options)
-        return getattr(model, function.__name__)(*args, **options)
+        return getattr(pearl_reimplementation, function.__name__)(*args, **options)
 
     def close(self) -> None:
         if self._release:
@@ -47,12 +46,12 @@ class Theirs:
 
 
 def check_version(folder: Path) -> None:
-    """Raises ReleaseUnavailable where a file that the chapter describes is not that of the commit."""
+    """Raises ReleaseUnavailable if a file that the chapter describes differs from the commit's."""
     for name, digest in FILES.items():
         path = folder / "pearl" / name
-        found = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
-        if found != digest:
+        actual = hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
+        if actual != digest:
             raise ReleaseUnavailable(
-                f"{path} is {'not there' if found is None else 'of another version'}; expected Pearl at {COMMIT}: "
+                f"{path} is {'missing' if actual is None else 'from another version'}; expected Pearl at {COMMIT}: "
                 f"git clone https://github.com/facebookresearch/Pearl && git -C Pearl checkout {COMMIT}"
             )

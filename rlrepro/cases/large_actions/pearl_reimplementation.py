@@ -1,9 +1,9 @@
-"""A model of what Pearl stores and computes, where Pearl is not at hand: the functions of `pearl`, written from the
-description of its scheme. A test holds it against Pearl itself where that is.
+"""What Pearl stores and computes, without Pearl: the functions of `pearl`, written from a description of its scheme. A
+test compares them with Pearl itself where it is available.
 
-Each stored transition has its own copy of the features of all actions, now and next, and a mask for each. An update
-repeats the state for every action and sends each pair through both critics. Their graph is kept to the end of the
-update, since the actor's backward pass is called with retain_graph=True.
+Each stored transition has its own copies of all actions' features, for the state and the next state, and a mask for
+each. An update repeats the state for every action and passes all pairs through both critics. Their graph lives until
+the end of the update, because the actor's backward pass is called with retain_graph=True.
 """
 
 import itertools
@@ -16,37 +16,24 @@ from torch import nn
 from rlrepro.cases.large_actions import BATCH, HIDDEN, STATE
 from rlrepro.lab import peak_memory
 
-SUMMARY = 128  # numbers that an LSTM makes of a history
-
 
 def stored(count: int, features: int, *, history: int | None = None, copies: int | None = None) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for name, tensor in _transition(count, features, history=history, copies=copies).items():
         part = "masks" if name.startswith("mask") else name
         part = part if part in ("state", "next state", "action", "available now", "available next", "masks") else "rest"
-        found[part] = found.get(part, 0) + tensor.untyped_storage().nbytes()
-    return found
+        sizes[part] = sizes.get(part, 0) + tensor.untyped_storage().nbytes()
+    return sizes
 
 
-def critic_peak(count: int, features: int, rows: int, device: str) -> int:
+def update_peak(count: int, features: int, batch_size: int, device: str) -> int:
     learner = _Learner(count, features, device)
-    batch = _batch([_transition(count, features) for _ in range(rows)], device)
-
-    def update():
-        learner.critics[0].zero_grad()
-        q_values(learner.critics[0], batch["state"], batch["available now"]).square().mean().backward()
-
-    return peak_memory(update, device=device).peak_bytes
-
-
-def update_peak(count: int, features: int, rows: int, device: str) -> int:
-    learner = _Learner(count, features, device)
-    batch = _batch([_transition(count, features) for _ in range(rows)], device)
+    batch = _batch([_transition(count, features) for _ in range(batch_size)], device)
     return peak_memory(lambda: learner.update(batch), device=device).peak_bytes
 
 
-def batch_peak(count: int, rows: int, *, one_hot: bool) -> int:
-    transitions = [_transition(count, 1) for _ in range(rows)]
+def batch_peak(count: int, batch_size: int, *, one_hot: bool) -> int:
+    transitions = [_transition(count, 1) for _ in range(batch_size)]
 
     def make():
         batch = _batch(transitions, "cpu")
@@ -58,7 +45,7 @@ def batch_peak(count: int, rows: int, *, one_hot: bool) -> int:
 
 
 def since_start(count: int, features: int, stored_at: list[int], capacity: int, device: str) -> list[dict[str, int]]:
-    learner, memory, pushed, found = _Learner(count, features, device), deque(maxlen=capacity), 0, []
+    learner, memory, pushed, sizes = _Learner(count, features, device), deque(maxlen=capacity), 0, []
 
     def learn():
         learner.update(_batch(random.sample(memory, min(len(memory), BATCH)), device))
@@ -67,20 +54,20 @@ def since_start(count: int, features: int, stored_at: list[int], capacity: int, 
         while pushed < target:
             memory.append(_transition(count, features))
             pushed += 1
-        held = sum(tensor.untyped_storage().nbytes() for each in memory for tensor in each.values())
-        found.append({"peak": peak_memory(learn, device=device).peak_bytes, "held": held})
-    return found
+        held = sum(tensor.untyped_storage().nbytes() for transition in memory for tensor in transition.values())
+        sizes.append({"peak": peak_memory(learn, device=device).peak_bytes, "held": held})
+    return sizes
 
 
 def q_values(net: nn.Module, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-    """Values (B, A) of each row's own actions (B, A, d): the state is repeated for every one of them."""
+    """Values (B, A) of the actions (B, A, d) available in each state (B, S); the state is repeated for every action."""
     states = torch.repeat_interleave(states.unsqueeze(1), actions.shape[1], dim=1)  # (B, A, S)
     pairs = torch.cat([states, actions], dim=-1)  # (B, A, S + d)
     return net(pairs).squeeze(-1)
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
-    """The critics' layers, and the actor's but for its softmax."""
+    """The critics' layers, and the actor's except its softmax."""
     widths = [inputs, *HIDDEN]
     pairs = itertools.pairwise(widths)
     return nn.Sequential(
@@ -124,9 +111,9 @@ class _Learner:
             values = torch.minimum(*(q_values(target, after, actions) for target in self.targets))
             values[batch["mask next"]] = 0.0
             policy = self.actor(after)
-            goal = batch["reward"] + 0.99 * ((values - 0.2 * torch.log(policy + 1e-8)) * policy).sum(dim=1)
+            td_target = batch["reward"] + 0.99 * ((values - 0.2 * torch.log(policy + 1e-8)) * policy).sum(dim=1)
         pairs = torch.cat([batch["state"], batch["action"]], dim=1)
-        return sum(nn.functional.mse_loss(critic(pairs).squeeze(1), goal) for critic in self.critics)
+        return sum(nn.functional.mse_loss(critic(pairs).squeeze(1), td_target) for critic in self.critics)
 
 
 def _transition(count: int, features: int, *, history: int | None = None, copies: int | None = None) -> dict:
@@ -147,4 +134,4 @@ def _transition(count: int, features: int, *, history: int | None = None, copies
 
 
 def _batch(transitions: list[dict], device: str) -> dict:
-    return {name: torch.cat([each[name] for each in transitions]).to(device) for name in transitions[0]}
+    return {name: torch.cat([transition[name] for transition in transitions]).to(device) for name in transitions[0]}

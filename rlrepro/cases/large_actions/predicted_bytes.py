@@ -1,4 +1,4 @@
-"""What the shapes predict of Pearl's scheme, part by part. Numbers are of 4 bytes, masks of 1."""
+"""Bytes in Pearl's scheme, part by part, predicted from shapes: a number takes 4 bytes, a flag of a mask 1."""
 
 from rlrepro.cases.large_actions import HIDDEN, STATE
 
@@ -18,13 +18,13 @@ def transition(count: int, features: int) -> dict[str, int]:
 
 
 def update(count: int, features: int) -> dict[str, int]:
-    """Bytes of each part of the learner's update, for one row of the batch, when the most is live: the target critics
-    are evaluated while the graph of both critics is still held from the actor's backward pass."""
-    pair = NUMBER * count  # bytes of one number for each action
+    """Bytes of each part of the learner's update, per state of the batch, at its peak: the target critics are evaluated
+    while the graph of both critics is still held after the actor's backward pass."""
+    pair = NUMBER * count  # bytes of one number per action
     return {
-        "graph of both critics: state and action, for each action": 2 * pair * (STATE + features),
+        "graph of both critics: state and action, per action": 2 * pair * (STATE + features),
         "graph of both critics: hidden layers": 2 * pair * sum(HIDDEN),
         "target critic: the state, repeated": pair * STATE,
-        "target critic: state and action, for each action": pair * (STATE + features),
+        "target critic: state and action, per action": pair * (STATE + features),
         "target critic: first layer, before and after its ReLU": 2 * pair * HIDDEN[0],
     }

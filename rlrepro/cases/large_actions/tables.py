@@ -1,60 +1,107 @@
-"""Tables of the chapter, in Markdown, each from records."""
+"""Tables of the chapter in Markdown, each from records."""
 
-from rlrepro.cases.large_actions import BATCH, CAPACITY, COPIES, EMBEDDED
-from rlrepro.cases.large_actions import predicted_bytes as account
+from collections.abc import Iterable, Sequence
+
+from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, CAPACITY, COPIES, EMBEDDED, predicted_bytes
 from rlrepro.cases.large_actions.claims import stored_bytes, update_bytes
-from rlrepro.evidence.records import Records
+from rlrepro.evidence.records import Record, Records
 from rlrepro.lab.units import format_value
 
 
-def transition_table(records: Records, count: int) -> str:
-    """Each part of one stored transition with integer actions: predicted, measured, ratio."""
-    predicted, lines = account.transition(count, 1), ["| part | predicted | measured | ratio |", "|---|---|---|---|"]
-    for part, expected in predicted.items():
-        found = records.get(
-            "large_actions.stored", scheme="pearl", part=part, actions=count, features=1, history=None, copies=None
-        ).value
-        lines.append(
-            f"| {part} | {format_value(expected, 'B')} | {format_value(found, 'B')} | {found / expected:.3f} |"
-        )
-    return "\n".join(lines)
+def transition_table(records: Records) -> str:
+    """Each part of one stored transition with integer actions, as many as were measured: predicted, measured, ratio."""
+    count, rows = max(records.series("large_actions.stored", "actions", scheme="pearl")), []
+    for part, expected in predicted_bytes.transition(count, 1).items():
+        setting = {"scheme": "pearl", "part": part, "actions": count, "features": 1, "history": None, "copies": None}
+        stored = records.get("large_actions.stored", **setting).value
+        rows.append((part, format_value(expected, "B"), format_value(stored, "B"), f"{stored / expected:.3f}"))
+    return _table((f"part, with {count:,} integer actions", "predicted", "measured", "ratio"), rows)
 
 
 def update_table(records: Records) -> str:
-    """Peak of the whole update: predicted, measured, ratio, by the number of actions."""
-    lines = ["| actions | rows | predicted | measured | ratio |", "|---|---|---|---|---|"]
+    """Peak of the whole update by the number of actions: predicted, measured, ratio."""
+    rows = []
     for record in records.where("large_actions.update_peak", features=1):
-        count, rows = record.setting["actions"], record.setting["rows"]
-        expected = sum(account.update(count, 1).values()) * rows
-        lines.append(
-            f"| {count:,} | {rows} | {format_value(expected, 'B')} | {format_value(record.value, 'B')} | "
-            f"{record.value / expected:.2f} |"
-        )
-    return "\n".join(lines)
+        count, size = record.setting["actions"], record.setting["rows"]
+        expected = sum(predicted_bytes.update(count, 1).values()) * size
+        ratio = f"{record.value / expected:.2f}"
+        rows.append((f"{count:,}", size, format_value(expected, "B"), format_value(record.value, "B"), ratio))
+    return _table(("actions", "batch size", "predicted", "measured", "ratio"), rows)
 
 
-def cure_table(records: Records, count: int) -> str:
-    """The article's cures, each alone and together: `CAPACITY` transitions with the states, one whole update, and one
-    critic of it forward and backward."""
+def fix_table(records: Records) -> str:
+    """The article's fixes at its number of actions, each alone and together: `CAPACITY` transitions with the states,
+    one whole update, and one critic's forward and backward pass."""
     longest = max(records.series("large_actions.stored", "history", scheme="pearl", part="state"))
-    integers = stored_bytes(records, count, features=1)
-    history = stored_bytes(records, count, features=1, history=longest) - integers
-    bootstrap = stored_bytes(records, count, features=1, copies=COPIES) - integers
-    embedded = stored_bytes(records, count, features=EMBEDDED)
-    ours = sum(record.value for record in records.where("large_actions.stored", scheme="ours"))
-    update = format_value(update_bytes(records, count, BATCH), "B")
+    integers = stored_bytes(records, features=1)
+    history = stored_bytes(records, features=1, history=longest) - integers
+    bootstrap = stored_bytes(records, features=1, copies=COPIES) - integers
+    embedded = stored_bytes(records, features=EMBEDDED)
+    shared = sum(record.value for record in records.where("large_actions.stored", scheme="ours"))
+    update = format_value(update_bytes(records, ARTICLE_ACTIONS, BATCH), "B")
     plain, factored = (
-        format_value(records.get("large_actions.planned_peak", way=way, actions=count, rows=BATCH).value, "B")
+        format_value(records.get("large_actions.planned_peak", way=way, actions=ARTICLE_ACTIONS, rows=BATCH).value, "B")
         for way in ("plain", "factored")
     )
     before = integers + history + bootstrap
     rows = [
         (f"integers, a history of {longest}, BootstrapReplayBuffer", before, update, plain),
-        ("only this changed: no history", before - history, update, plain),
-        ("only this changed: the usual buffer", before - bootstrap, update, plain),
-        (f"only this changed: embeddings of {EMBEDDED} numbers", before - integers + embedded, update, plain),
-        ("all the article advises: integers, no history, the usual buffer", integers, update, plain),
-        ("SharedActionBuffer and FactoredQ", ours, "–", factored),
+        ("with one change: no history", before - history, update, plain),
+        ("with one change: the usual buffer", before - bootstrap, update, plain),
+        (f"with one change: embeddings of {EMBEDDED} numbers", before - integers + embedded, update, plain),
+        ("all that the article advises: integers, no history, the usual buffer", integers, update, plain),
+        ("SharedActionBuffer and FactoredQ", shared, "–", factored),
     ]
-    lines = [f"| | {CAPACITY:,} transitions | an update of {BATCH} rows | one critic of it |", "|---|---|---|---|"]
-    return "\n".join(lines + [f"| {name} | {format_value(a * CAPACITY, 'B')} | {b} | {c} |" for name, a, b, c in rows])
+    rows = [(name, format_value(size * CAPACITY, "B"), *peaks) for name, size, *peaks in rows]
+    return _table(("", f"{CAPACITY:,} transitions", f"an update of {BATCH} transitions", "one critic of it"), rows)
+
+
+def critic_table(records: Records) -> str:
+    """Peak of one critic's update at each size that ran, planned and measured, plain and factored."""
+    rows = []
+    for count, size in sorted({_size(record) for record in records.where("large_actions.critic_peak")}):
+        for way in ("plain", "factored"):
+            setting = {"way": way, "actions": count, "rows": size}
+            planned = records.get("large_actions.planned_peak", **setting).value
+            peaks = records.where("large_actions.critic_peak", **setting)
+            measured = format_value(peaks[-1].value, "B") if peaks else "not run"
+            rows.append((f"{count:,}", size, way, format_value(planned, "B"), measured))
+    return _table(("actions", "batch size", "way", "planned", "measured"), rows)
+
+
+def time_table(records: Records) -> str:
+    """How many times longer the plain way takes than FactoredQ, and FactoredQ than its matrix products alone."""
+    rows = []
+    for floor in records.where("large_actions.floor_ratio"):
+        count, size = _size(floor)
+        plain = records.where("large_actions.time_ratio", **floor.setting)
+        ratio = _with_spread(plain[-1]) if plain else "not run"
+        what, precision = floor.setting["what"], floor.setting["precision"]
+        rows.append((f"{count:,}", size, what, precision, ratio, _with_spread(floor)))
+    headings = "actions", "batch size", "", "precision", "plain / FactoredQ", "FactoredQ / its matrix products"
+    return _table(headings, rows)
+
+
+def training_table(records: Records) -> str:
+    """What each training run reached, and the resident memory of its process."""
+    names = ("reward", "best", "chance", "value", "true_value")
+    quantities = [*(f"training_{name}" for name in names), "resident", "resident_growth"]
+    rows = []
+    for method in dict.fromkeys(record.setting["method"] for record in records.where("large_actions.resident")):
+        values = [records.get(f"large_actions.{name}", method=method) for name in quantities]
+        rows.append((method, f"{values[0].setting['actions']:,}", *(format_value(r.value, r.unit) for r in values)))
+    return _table(("method", "actions", *(f"`{name}`" for name in names), "memory at most", "last / first"), rows)
+
+
+def _size(record: Record) -> tuple[int, int]:
+    return record.setting["actions"], record.setting["rows"]
+
+
+def _with_spread(record: Record) -> str:
+    value, low, high = (format_value(each, record.unit) for each in (record.value, *record.spread))
+    return f"{value} ({low} to {high})"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Iterable]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)

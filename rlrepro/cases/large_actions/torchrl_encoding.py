@@ -1,4 +1,4 @@
-"""TorchRL's two encodings of a discrete action: GymEnv's default, one-hot, and `categorical_action_encoding=True`."""
+"""TorchRL's two encodings of a discrete action: one-hot, GymEnv's default, and `categorical_action_encoding=True`."""
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +15,7 @@ OBSERVATION, STEPS = 4, 8
 
 
 class ManyActions(gym.Env):
-    """An environment with so many actions, in which nothing happens."""
+    """An environment with `count` actions, in which nothing happens."""
 
     def __init__(self, count: int):
         self.action_space = gym.spaces.Discrete(count)
@@ -48,7 +48,7 @@ def measure(count: int, *, categorical: bool, device: str) -> dict[str, int]:
 
 
 def spec_bytes(count: int) -> int:
-    """Bytes of an action of torchrl's OneHot spec in a replay buffer, where no environment chose the type."""
+    """Bytes of an action of TorchRL's OneHot spec in a replay buffer, where no environment chose the dtype."""
     buffer = ReplayBuffer(storage=LazyTensorStorage(STEPS))
     buffer.extend(TensorDict({"action": OneHot(count).rand([STEPS])}, batch_size=[STEPS]))
     return _bytes_each(buffer, "action")

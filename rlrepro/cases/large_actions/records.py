@@ -1,0 +1,34 @@
+"""The quantities that this case measures."""
+
+from rlrepro.evidence.schema import Quantity
+
+SOURCE = "source"  # "pearl" or, of the reimplementation, "model"
+SIZE = ("actions", "rows")  # rows: states in the batch
+
+RECORDS = (
+    # bytes per transition; `scheme` is "pearl" or "ours", `copies` the ensemble members of a BootstrapReplayBuffer
+    Quantity("stored", "B", ("scheme", "part", "actions", "features"), (SOURCE, "history", "copies")),
+    Quantity("stored_ratio", "ratio", ("actions",)),
+    Quantity("update_peak", "B", (*SIZE, "features", SOURCE)),
+    Quantity("update_peak_factored", "B", (*SIZE, SOURCE)),
+    Quantity("batch_peak", "B", (*SIZE, "encoding", SOURCE)),
+    Quantity("since_start_peak", "B", ("stored", "actions", SOURCE)),
+    Quantity("since_start_held", "B", ("stored", "actions", SOURCE)),
+    Quantity("torchrl_action", "B", ("encoding", "actions")),
+    Quantity("torchrl_peak", "B", ("encoding", "actions")),
+    # of one critic, `way` is "plain" or "factored"
+    Quantity("planned_peak", "B", ("way", *SIZE)),
+    Quantity("planned_ratio", "ratio", SIZE),
+    Quantity("critic_peak", "B", ("way", *SIZE)),
+    Quantity("value_difference", "difference"),
+    Quantity("largest", "count", ("way",)),
+    # `what` is "update" or "evaluation"
+    Quantity("time_ratio", "ratio", (*SIZE, "what", "precision")),
+    Quantity("floor_ratio", "ratio", (*SIZE, "what", "precision")),
+    *(
+        Quantity(f"training_{name}", "reward", ("method", "actions"))
+        for name in ("reward", "best", "chance", "value", "true_value")
+    ),
+    Quantity("resident", "B", ("method",)),
+    Quantity("resident_growth", "ratio", ("method",)),
+)
