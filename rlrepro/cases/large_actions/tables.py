@@ -1,10 +1,9 @@
 """Tables of the chapter in Markdown, each from records."""
 
-from collections.abc import Iterable, Sequence
-
 from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, CAPACITY, COPIES, EMBEDDED, predicted_bytes
 from rlrepro.cases.large_actions.claims import stored_bytes, update_bytes
 from rlrepro.evidence.records import Record, Records
+from rlrepro.evidence.tables import markdown_table
 from rlrepro.lab.units import format_value
 
 
@@ -15,7 +14,7 @@ def transition_table(records: Records) -> str:
         setting = {"scheme": "pearl", "part": part, "actions": count, "features": 1, "history": None, "copies": None}
         stored = records.get("large_actions.stored", **setting).value
         rows.append((part, format_value(expected, "B"), format_value(stored, "B"), f"{stored / expected:.3f}"))
-    return _table((f"part, with {count:,} integer actions", "predicted", "measured", "ratio"), rows)
+    return markdown_table((f"part, with {count:,} integer actions", "predicted", "measured", "ratio"), rows)
 
 
 def update_table(records: Records) -> str:
@@ -26,7 +25,7 @@ def update_table(records: Records) -> str:
         expected = sum(predicted_bytes.update(count, 1).values()) * size
         ratio = f"{record.value / expected:.2f}"
         rows.append((f"{count:,}", size, format_value(expected, "B"), format_value(record.value, "B"), ratio))
-    return _table(("actions", "batch size", "predicted", "measured", "ratio"), rows)
+    return markdown_table(("actions", "batch size", "predicted", "measured", "ratio"), rows)
 
 
 def fix_table(records: Records) -> str:
@@ -53,7 +52,9 @@ def fix_table(records: Records) -> str:
         ("SharedActionBuffer and FactoredQ", shared, "–", factored),
     ]
     rows = [(name, format_value(size * CAPACITY, "B"), *peaks) for name, size, *peaks in rows]
-    return _table(("", f"{CAPACITY:,} transitions", f"an update of {BATCH} transitions", "one critic of it"), rows)
+    return markdown_table(
+        ("", f"{CAPACITY:,} transitions", f"an update of {BATCH} transitions", "one critic of it"), rows
+    )
 
 
 def critic_table(records: Records) -> str:
@@ -66,7 +67,7 @@ def critic_table(records: Records) -> str:
             peaks = records.where("large_actions.critic_peak", **setting)
             measured = format_value(peaks[-1].value, "B") if peaks else "not run"
             rows.append((f"{count:,}", size, way, format_value(planned, "B"), measured))
-    return _table(("actions", "batch size", "way", "planned", "measured"), rows)
+    return markdown_table(("actions", "batch size", "way", "planned", "measured"), rows)
 
 
 def time_table(records: Records) -> str:
@@ -79,7 +80,7 @@ def time_table(records: Records) -> str:
         what, precision = floor.setting["what"], floor.setting["precision"]
         rows.append((f"{count:,}", size, what, precision, ratio, _with_spread(floor)))
     headings = "actions", "batch size", "", "precision", "plain / FactoredQ", "FactoredQ / its matrix products"
-    return _table(headings, rows)
+    return markdown_table(headings, rows)
 
 
 def training_table(records: Records) -> str:
@@ -90,7 +91,9 @@ def training_table(records: Records) -> str:
     for method in dict.fromkeys(record.setting["method"] for record in records.where("large_actions.resident")):
         values = [records.get(f"large_actions.{name}", method=method) for name in quantities]
         rows.append((method, f"{values[0].setting['actions']:,}", *(format_value(r.value, r.unit) for r in values)))
-    return _table(("method", "actions", *(f"`{name}`" for name in names), "memory at most", "last / first"), rows)
+    return markdown_table(
+        ("method", "actions", *(f"`{name}`" for name in names), "memory at most", "last / first"), rows
+    )
 
 
 def _size(record: Record) -> tuple[int, int]:
@@ -100,8 +103,3 @@ def _size(record: Record) -> tuple[int, int]:
 def _with_spread(record: Record) -> str:
     value, low, high = (format_value(each, record.unit) for each in (record.value, *record.spread))
     return f"{value} ({low} to {high})"
-
-
-def _table(headings: Sequence[str], rows: Iterable[Iterable]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)

@@ -10,7 +10,7 @@ from rlrepro.cases.parallel_training.claims import (
     scripts_slowdown,
 )
 from rlrepro.evidence.records import Records
-from rlrepro.evidence.verdicts import markdown_row
+from rlrepro.evidence.tables import markdown_table
 from rlrepro.lab.units import format_value
 
 
@@ -36,22 +36,20 @@ def cpu_table(records: Records) -> str:
         if records.where(f"parallel_training.{name}", **setting)  # only Linux reports the states of threads
     }
     counts = sorted(next(iter(series.values()))[0])
-    lines = [markdown_row("runs at once", *map(str, counts)), "|---|" + "---|" * len(counts)]
-    for label, (values, unit) in series.items():
-        lines.append(markdown_row(label, *(format_value(values.get(count), unit) for count in counts)))
-    return "\n".join(lines)
+    rows = [(label, *(format_value(values.get(n), unit) for n in counts)) for label, (values, unit) in series.items()]
+    return markdown_table(("runs at once", *map(str, counts)), rows)
 
 
 def switch_table(records: Records) -> str:
     """How often a core was taken away from a run and given up by it, by how its threads wait."""
-    lines = [markdown_row("threads", "waits", "core taken away, per gradient step", "given up"), "|---|---|---|---|"]
+    rows = []
     for threads, waits in (("default", "default"), ("default", "passive"), ("one", "default")):
         setting = {**POOL, "threads": threads, "waits": waits}
         series = (
             records.series(f"parallel_training.{name}", "processes", **setting) for name in ("taken_away", "given_up")
         )
-        lines.append(markdown_row(threads, waits, *(f"{values[max(values)]:.2f}" for values in series)))
-    return "\n".join(lines)
+        rows.append((threads, waits, *(f"{values[max(values)]:.2f}" for values in series)))
+    return markdown_table(("threads", "waits", "core taken away, per gradient step", "given up"), rows)
 
 
 def framework_threads(records: Records) -> str:
@@ -69,13 +67,13 @@ def gpu_table(records: Records) -> str:
     steps, held = (
         records.series(f"parallel_training.{name}", "processes", way="gpu") for name in ("step", "device_bytes")
     )
-    lines = [markdown_row("processes on one GPU", "a gradient step", "taken on the card"), "|---|---|---|"]
-    lines += [markdown_row(str(n), format_value(steps[n], "s"), format_value(held[n], "B")) for n in steps]
+    rows = [(str(n), format_value(steps[n], "s"), format_value(held[n], "B")) for n in steps]
+    table = markdown_table(("processes on one GPU", "a gradient step", "taken on the card"), rows)
     gain, each = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
     gained = (
         f"{max(steps)} processes do {gain.value:.2f} times the gradient steps of {min(steps)}; each further process "
     )
-    return "\n".join(lines) + f"\n\n{gained}takes {format_value(each.value, 'B')} of the card."
+    return f"{table}\n\n{gained}takes {format_value(each.value, 'B')} of the card."
 
 
 def hypothesis_table(records: Records) -> str:
@@ -134,6 +132,5 @@ def hypothesis_table(records: Records) -> str:
             max(with_one, unspun, passive) <= max(SLOWER, slower / 2),
         ),
     ]
-    lines = [markdown_row("hypothesis", "it predicts", "observed", ""), "|---|---|---|---|"]
-    lines += [markdown_row(*texts, "**survives**" if survives else "falls") for *texts, survives in rows]
-    return "\n".join(lines)
+    rows = [(*texts, "**survives**" if survives else "falls") for *texts, survives in rows]
+    return markdown_table(("hypothesis", "it predicts", "observed", ""), rows)
