@@ -1,6 +1,7 @@
 """Where a case is measured: one run of its notebook, with its settings, its device and its records."""
 
-from functools import cache
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rlrepro.cases.common.profiles import settings_for
@@ -27,7 +28,7 @@ class Bench:
             seed=seed,
             quantities=case.RECORDS,
         )
-        self.release = cache(Release)  # one process per release, kept for the whole run
+        self._releases: dict[tuple, Release] = {}
 
     @property
     def records(self) -> Records:
@@ -37,3 +38,21 @@ class Bench:
     def add(self, name: str, value, *, spread=None, **setting) -> Record:
         """Keep a measurement; its unit and the keys of its setting are those that the case's `RECORDS` declare."""
         return self.book.add(name, value, spread=spread, **setting)
+
+    def release(self, requirement: str, **environment: str) -> Release:
+        """`Release(requirement)` with these environment variables: the same one, and its process, at each call."""
+        key = requirement, *sorted(environment.items())
+        if key not in self._releases:
+            self._releases[key] = Release(requirement, environment=environment)
+        return self._releases[key]
+
+    def close(self) -> None:
+        """End the processes of all releases."""
+        for release in self._releases.values():
+            release.close()
+
+
+def side_by_side(releases: Iterable[Release], fn: Callable, /, *args, **kwargs) -> list:
+    """`fn(*args, **kwargs)` under all these releases at once; their results, in the order of `releases`."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda release: release.run(fn, *args, **kwargs), releases))
