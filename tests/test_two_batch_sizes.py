@@ -155,12 +155,7 @@ def bench(tmp_path):
 
 def test_counted_forward_passes_tell_which_size_governs_a_stage(bench):
     counted = measure.count_forwards(bench)
-    assert counted[BUGGY, 16, 16]["actor", False] == [72] and counted[NEWEST, 16, 16]["actor", False] == [
-        16,
-        16,
-        16,
-        24,
-    ]
+    assert counted[BUGGY, 16, 8]["actor", False] == [40] and counted[NEWEST, 16, 8]["actor", False] == [16, 24]
     assert governing_sizes(bench.records) == {"returns": "max_batchsize", "logp_old": "neither", "learn": "batch_size"}
     assert governing_sizes(bench.records, NEWEST)["logp_old"] == "max_batchsize"
 

@@ -28,3 +28,6 @@ class CalibrationRun:
 
     def cache_forwards(self, module: torch.nn.Module) -> None:
         """Does nothing: every forward pass is run."""
+
+    def cache_steps(self, optimizer: torch.optim.Optimizer) -> None:
+        """Does nothing: every step is run."""

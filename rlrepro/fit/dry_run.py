@@ -3,6 +3,7 @@
 The tensors are torch's FakeTensors. They are counted as VirtualCard counts, so a plan and a card agree to the byte.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -106,18 +107,23 @@ class DryRun:
     def cache_forwards(self, module: torch.nn.Module) -> None:
         """Trace a forward pass without gradients only once per input shape. Later passes of that shape count what the
         first one needed."""
-        forward, cached = module.forward, {}
+        self._cache(module, "forward", unless=torch.is_grad_enabled)
 
-        def cached_forward(*args, **kwargs):
-            if torch.is_grad_enabled():
-                return forward(*args, **kwargs)
+    def cache_steps(self, optimizer: torch.optim.Optimizer) -> None:
+        """Trace only one step of an optimizer that has its state. Later steps count what that one needed."""
+        self._cache(optimizer, "step", unless=lambda: False)
+
+    def _cache(self, owner, name: str, unless: Callable[[], bool]) -> None:
+        method, cached = getattr(owner, name), {}
+
+        def cached_method(*args, **kwargs):
+            if unless():
+                return method(*args, **kwargs)
             key = tuple(tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape"))
             if key not in cached:
                 before = self.count.live_bytes
-                peaks, result = self.peak_of(lambda: forward(*args, **kwargs))
-                layout = tree_map_only(
-                    torch.Tensor, lambda each: _Layout(each.shape, each.stride(), each.dtype), result
-                )
+                peaks, result = self.peak_of(lambda: method(*args, **kwargs))
+                layout = tree_map_only(torch.Tensor, _Layout.of, result)
                 cached[key] = peaks - before, layout
                 return result
             more, layout = cached[key]
@@ -125,7 +131,7 @@ class DryRun:
                 self._restart(*np.maximum(self._peaks(), self.count.live_bytes + more))
             return tree_map_only(_Layout, lambda each: each.empty(), layout)
 
-        module.forward = cached_forward
+        setattr(owner, name, cached_method)
 
     @contextmanager
     def forwards_for_free(self):

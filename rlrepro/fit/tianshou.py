@@ -41,6 +41,7 @@ class TianshouStages:
         self.update(2, 2)  # the first step creates the optimizer's state
         for net in (actor, critic):
             run.cache_forwards(net)
+        run.cache_steps(self.algorithm.optim._optim)
 
     def update(self, rollout: int, batch_size: int) -> None:
         """Run a whole update."""

@@ -95,7 +95,7 @@ def _largest(peak: Callable[[int], int], limit: int, most: int) -> int:
     """The largest size up to `most` whose peak is within the limit; 0 if there is none. The peak must grow with size.
 
     Peaks grow almost linearly, so the next size tried is where the line through the last two meets the limit; every
-    third try bisects the interval instead.
+    fourth try bisects the interval instead.
     """
     low, high = 1, most
     if (peak_at_high := peak(high)) <= limit:
@@ -105,7 +105,7 @@ def _largest(peak: Callable[[int], int], limit: int, most: int) -> int:
     tries = 0
     while high - low > 1:
         tries += 1
-        share = (limit - peak_at_low) / (peak_at_high - peak_at_low) if tries % 3 else 0.5
+        share = (limit - peak_at_low) / (peak_at_high - peak_at_low) if tries % 4 else 0.5
         size = min(max(low + int((high - low) * share), low + 1), high - 1)
         if (needed := peak(size)) <= limit:
             low, peak_at_low = size, needed

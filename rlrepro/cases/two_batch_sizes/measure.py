@@ -15,8 +15,8 @@ from rlrepro.lab import Release, this_machine, timeline
 from rlrepro.lab.timeline import TimelinePoint
 
 FRAMES, CHOICE = workloads.RandomFrames.observation_space, workloads.RandomFrames.action_space
-COUNTED_ROLLOUT = 72
-COUNTED_SIZES = ((16, 16), (32, 16), (16, 32))  # (max_batchsize, batch_size): one changes, the other stays
+COUNTED_ROLLOUT = 40
+COUNTED_SIZES = ((8, 8), (16, 8), (8, 16))  # (max_batchsize, batch_size): one changes, the other stays
 EDGE_CASES = {
     "both divide the rollout": {"rollout": 96},
     "a remainder": {},
