@@ -68,8 +68,8 @@ SETTINGS = {
     ),
     "smoke": Settings(
         rows=(256, 512, 1024, 2048),
-        chunk_sizes=(16, 64, 256, 512),
-        chunk_rows=512,
+        chunk_sizes=(16, 64, 128, 256),
+        chunk_rows=256,
         max_batchsize=64,
         residual_rows=128,
         residual_max_batchsize=16,
@@ -84,10 +84,10 @@ SETTINGS = {
         long_rows=6_144,
         equality_rows=500,
         equality_sizes=(64, 7),
-        training_updates=3,
+        training_updates=2,
         timing_rows=512,
         timing_repeats=5,
-        twin_rows=(256, 2048),
+        twin_rows=(256, 1024),
     ),
     "full": Settings(
         rows=(1024, 2048, 4096, 8192),
