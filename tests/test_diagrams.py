@@ -12,9 +12,9 @@ def test_each_is_told_in_words(draw):
 
 
 def test_the_ring_is_the_one_of_the_chapter():
-    told = ring_buffer(10, capacity=8, episode=4).alt()
-    assert "place 2" in told
-    assert "episode 0: 2 rows, cut; episode 1: 4 rows; episode 2: 2 rows, not ended" in told
+    description = ring_buffer(10, capacity=8, episode=4).alt()
+    assert "place 2" in description
+    assert "episode 0: 2 steps, cut; episode 1: 4 steps; episode 2: 2 steps, not ended" in description
 
 
 def test_a_training_with_one_thread_never_waits_and_one_with_four_does():

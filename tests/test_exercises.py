@@ -141,12 +141,12 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (lambda fn, rows, size: torch.cat([fn(rows) for rows in reversed(rows.split(size))]), "in their order"),
     ],
     "3.1": [
-        (lambda length, slice_len: length - slice_len + 1, "of 2 rows"),
-        (lambda length, n: length - n, "500 rows"),
+        (lambda length, slice_len: length - slice_len + 1, "of 2 transitions"),
+        (lambda length, n: length - n, "500 transitions"),
     ],
     "3.2": [(lambda release, stored, size: stored * size, "too small"), (lambda r, n, b: n * (4 * b + 4), "0.14.1")],
     "3.3": [
-        (lambda capacity, written, episode: [], "not []"),
+        (lambda capacity, written, episode: [], "[] is not right"),
         (
             lambda c, w, e: [
                 ((n * e + e - 1) % c, min(e, n * e + e - max(0, w - c)))

@@ -16,7 +16,7 @@ from rlrepro.cases.logp_old import workloads as logp_old
 from rlrepro.cases.logp_old.claims import ROUNDING
 from rlrepro.cases.parallel_training import SMALL_NET
 from rlrepro.cases.parallel_training import ensemble_timing as members
-from rlrepro.cases.slice_sampler import measure as slice_sampler
+from rlrepro.cases.slice_sampler import buffers
 from rlrepro.cases.two_batch_sizes import NEWEST
 from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes
 from rlrepro.cases.two_batch_sizes.measure import plan_over_run
@@ -99,13 +99,13 @@ def test_chunks_change_logp_old_by_rounding_only(releases, precision):
 
 
 def test_our_sampler_draws_from_a_storage_on_the_card():
-    filled = slice_sampler.buffer(50_000, 60_000, "cuda")
-    drawing = slice_sampler.with_sampler(filled, slice_sampler.sampler("ours"))
+    filled = buffers.buffer(50_000, 60_000, "cuda")
+    drawing = buffers.with_sampler(filled, buffers.sampler("ours"))
     sample = drawing.sample()
     assert sample.device.type == "cuda"
-    slices = sample["episode"].reshape(-1, slice_sampler.SLICE_LEN)
+    slices = sample["episode"].reshape(-1, buffers.SLICE_LEN)
     assert (slices == slices[:, :1]).all()
-    slice_sampler.drop()
+    buffers.drop()
 
 
 def test_members_share_a_card_at_fifty_times_the_throughput_of_one_alone():

@@ -20,7 +20,8 @@ from rlrepro.cases.large_actions import fixed_workloads as ours
 from rlrepro.cases.large_actions import pearl, torchrl_encoding
 from rlrepro.cases.logp_old import workloads as logp_old
 from rlrepro.cases.parallel_training import launch
-from rlrepro.cases.slice_sampler import measure as slice_sampler
+from rlrepro.cases.slice_sampler import workloads as slice_sampler
+from rlrepro.cases.slice_sampler.buffers import drop
 from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes
 from rlrepro.doctor import watch
 from rlrepro.doctor.live.buffers import Origins, Reader, _describe, probe_sample
@@ -76,7 +77,7 @@ def test_collecting_with_gradients():
 def sample_small_and_large(name, stored):
     for rows in stored:
         slice_sampler.sampling(rows, stored[-1], [name], repeats=3)
-    slice_sampler.drop()
+    drop()
 
 
 @pytest.mark.parametrize("release", ["0.6.0", "0.14.1"])

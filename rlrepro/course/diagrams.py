@@ -58,20 +58,20 @@ def ppo_update():
 
 
 def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
-    """A ring of `capacity` rows after `written` rows in episodes of `episode`: what is left of which episode."""
-    figure, axes = _drawing(f"{written} rows written to a ring of {capacity}", height=2.3)
+    """A ring of `capacity` places after `written` transitions in episodes of `episode` steps: what is left of each."""
+    figure, axes = _drawing(f"{written} transitions written to a ring of {capacity} places", height=2.3)
     at = written % capacity
     left = {}
-    for row in range(max(0, written - capacity), written):
-        left.setdefault(row // episode, []).append(row)
+    for step in range(max(0, written - capacity), written):
+        left.setdefault(step // episode, []).append(step)
     for place in range(capacity):
         axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=FREE))
         axes.text(place + 0.47, -0.12, str(place), ha="center", va="top", color=figures.NEUTRAL, fontsize=9)
-    for number, rows in left.items():
-        for row in rows:
-            place = row % capacity
+    for number, steps in left.items():
+        for step in steps:
+            place = step % capacity
             axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=EPISODES[number % len(EPISODES)]))
-            last = (row + 1) % episode == 0
+            last = (step + 1) % episode == 0
             text = f"{number}\nend" if last else str(number)
             axes.text(place + 0.47, 0.5, text, ha="center", va="center", color="white", fontweight="bold", fontsize=10)
     axes.annotate(
@@ -83,17 +83,17 @@ def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
         fontweight="bold",
         arrowprops={"arrowstyle": "-|>", "color": figures.BUGGY, "lw": 2},
     )
-    told = []
-    for number, rows in left.items():
-        finished = rows[-1] == number * episode + episode - 1
-        cut = len(rows) < episode and finished
-        told.append(f"episode {number}: {len(rows)} rows{', cut' if cut else '' if finished else ', not ended'}")
-    axes.text(0, -0.75, "    ".join(told), va="top", fontsize=9.5, color=figures.NEUTRAL)
+    contents = []
+    for number, steps in left.items():
+        finished = steps[-1] == number * episode + episode - 1
+        cut = len(steps) < episode and finished
+        contents.append(f"episode {number}: {len(steps)} steps{', cut' if cut else '' if finished else ', not ended'}")
+    axes.text(0, -0.75, "    ".join(contents), va="top", fontsize=9.5, color=figures.NEUTRAL)
     axes.set_xlim(-0.1, capacity + 0.1)
     axes.set_ylim(-1.3, 2.1)
     figure.described = (
-        f"A ring buffer of {capacity} places after {written} rows in episodes of {episode}; the next write goes to "
-        f"place {at}. In it: {'; '.join(told)}."
+        f"A ring buffer of {capacity} places after {written} transitions in episodes of {episode}; the next write goes "
+        f"to place {at}. In it: {'; '.join(contents)}."
     )
     return figure
 

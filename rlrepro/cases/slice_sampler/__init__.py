@@ -32,12 +32,12 @@ class Settings:
 
 SETTINGS = {
     "tiny": Settings(
-        stored=(25_000, 100_000, 400_000),
+        stored=(25_000, 200_000, 800_000),
         capacity=100 * MILLION,
         capacities=(30_000, 1 * MILLION, 10 * MILLION, 100 * MILLION),
-        online_stored=(50_000, 400_000),
-        moved_stored=400_000,
-        releases_stored=400_000,
+        online_stored=(50_000, 800_000),
+        moved_stored=800_000,
+        releases_stored=800_000,
         repeats=3,
         writes=5,
         timeline=(BUGGY, FIXED, NEWEST),

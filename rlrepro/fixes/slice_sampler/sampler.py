@@ -1,4 +1,4 @@
-"""IncrementalSliceSampler: torchrl's SliceSampler without the scan of every stored row."""
+"""IncrementalSliceSampler: torchrl's SliceSampler without the scan of every stored transition."""
 
 import threading
 from functools import wraps
@@ -24,31 +24,31 @@ NOT_SUPPORTED = ("compile", "use_gpu", "fragmented")
 
 
 class IncrementalSliceSampler(SliceSampler):
-    """A drop-in for torchrl's SliceSampler whose `sample` and `can_sample` cost the same however much is stored, while
-    training writes in the same process.
+    """A drop-in replacement for torchrl's SliceSampler whose `sample` and `can_sample` cost the same however much is
+    stored, while training writes in the same process.
 
     `SliceSampler` reads every stored transition for each sample or, with `cache_values=True`, for each sample after a
-    write. This one keeps an index of the trajectories (about 20 bytes for each that is long enough), reads the
-    transitions written since the last sample, and draws from it: uniformly a trajectory, then uniformly a start, with
-    replacement, as torchrl does. The arguments, the samples and the information beside them are SliceSampler's own.
-    With `pad_output=True`, a sample takes time in proportion to the number of trajectories, since torchrl pads by the
+    write. This sampler keeps an index of the trajectories (about 20 bytes for each that is long enough) and reads only
+    the transitions written since the last sample. It draws a trajectory uniformly, then a start uniformly, with
+    replacement, as torchrl does. Arguments, samples and the information returned with them are SliceSampler's own. With
+    `pad_output=True`, a sample takes time proportional to the number of trajectories, since torchrl pads by the
     shortest of all.
 
         sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
         buffer = ReplayBuffer(storage=LazyTensorStorage(600_000_000), sampler=sampler, batch_size=1024)
 
-    All rows are read once, at the first sample, and again after any change that is no write at the head of the ring:
-    `write_at`, `set_at_` and `update_if_present` of the buffer (whatever the entry), a storage that was emptied, loaded
-    or exchanged, and rows written by another process. The next sample then takes as long as one of SliceSampler's.
-    Not noticed are changes of the stored tensors behind torchrl's back (`buffer[:]["done"].copy_(...)`), and before
-    torchrl 0.14 all that is written to the storage directly; call `forget()` after them.
+    All transitions are read once, at the first sample, and again after any change other than a write at the head of
+    the ring: the buffer's `write_at`, `set_at_` and `update_if_present` (for any entry), a storage that was emptied,
+    loaded or replaced, and writes by another process. The next sample then takes as long as one of SliceSampler's. Two
+    kinds of change go unnoticed: to the stored tensors themselves (`buffer[:]["done"].copy_(...)`) and, before torchrl
+    0.14, to the storage without the buffer. Call `forget()` after these.
 
-    Where torchrl joins the newest row to the oldest one, in a full LazyStackStorage, this sampler asks the writer
-    where that is, and cuts a trajectory there.
+    In a full LazyStackStorage, torchrl joins the newest transition to the oldest. This sampler asks the writer where
+    that is, and cuts the trajectory there.
 
-    `compile`, `use_gpu` and `fragmented` are not supported and raise NotImplementedError. Other arguments, and what
-    they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError for an empty buffer,
-    for entries that are not there or of another shape than the storage, and when no trajectory is long enough.
+    `compile`, `use_gpu` and `fragmented` are not supported and raise NotImplementedError. Other arguments, and the
+    errors they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError if the buffer
+    is empty, if entries are missing or their shape differs from the storage's, or if no trajectory is long enough.
 
     Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
@@ -57,25 +57,25 @@ class IncrementalSliceSampler(SliceSampler):
     def __init__(self, **options):
         for name in NOT_SUPPORTED:
             if options.get(name):
-                raise NotImplementedError(f"{name}={options[name]!r} is not supported; take SliceSampler for it")
+                raise NotImplementedError(f"{name}={options[name]!r} is not supported; use SliceSampler for it")
         super().__init__(**options)
-        if not self._cache:  # there are no boundaries given as an argument, so nothing to be kept
+        if not self._cache:  # no boundaries were given as an argument, so there is nothing to keep
             self.cache_values = False
         self._lock = threading.RLock()
         self.forget()
 
     def forget(self) -> None:
-        """Read all rows again at the next sample."""
-        self._followed, self._given = WeakKeyDictionary(), {}  # by storage; by the shortest length
+        """Read all transitions again at the next sample."""
+        self._tracked, self._given = WeakKeyDictionary(), {}  # by storage; by the shortest length
 
     @property
     def index_bytes(self) -> int:
         """Bytes that the index holds."""
-        return sum(followed.nbytes for followed in self._followed.values())
+        return sum(tracked.nbytes for tracked in self._tracked.values())
 
     @torch.compiler.disable
     def sample(self, storage: Storage, batch_size: int) -> tuple[tuple[torch.Tensor, ...], dict]:
-        """Indices of `batch_size` rows, a tensor for each dimension of the storage, and SliceSampler's information."""
+        """Indices of `batch_size` transitions, one tensor per dimension of the storage, and SliceSampler's info."""
         batch_size *= batch_multiplier(self)
         slice_len, num_slices = self._adjusted_batch_size(batch_size)
         with self._lock:
@@ -98,11 +98,11 @@ class IncrementalSliceSampler(SliceSampler):
                 torch.from_numpy(drawn if is_padded else np.arange(num_slices)).to(device),
                 storage=storage,
             )
-        room = lengths - (slice_len - 1)
+        positions = lengths - (slice_len - 1)  # where a slice can start
         fractions = self._random(torch.rand, num_slices)
-        starts = times + np.minimum((fractions * room.astype(np.float32)).astype(np.int64), room - 1)
-        rows = (starts[:, None] + np.arange(slice_len)) % index.capacity
-        cells = np.stack([rows.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
+        starts = times + np.minimum((fractions * positions.astype(np.float32)).astype(np.int64), positions - 1)
+        slices = (starts[:, None] + np.arange(slice_len)) % index.capacity
+        cells = np.stack([slices.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
         return self._finalize_index(
             index=torch.from_numpy(cells).to(device),
             num_slices=num_slices,
@@ -113,21 +113,21 @@ class IncrementalSliceSampler(SliceSampler):
         )
 
     def _random(self, draw, *args) -> np.ndarray:
-        """Numbers of the buffer's generator, or of torch's."""
+        """Random numbers from the buffer's generator, or from torch's."""
         return draw(*args, generator=self._rng, device=getattr(self._rng, "device", None)).cpu().numpy()
 
     @torch.compiler.disable
     def mark_update(self, index: int | torch.Tensor, *, storage: Storage | None = None) -> None:
-        """Take note that these rows of the storage were written; the buffers that it is attached to call this."""
+        """Note that these transitions of the storage were written; the buffers that it is attached to call this."""
         super().mark_update(index, storage=storage)
         if storage is not None:
             with self._lock:
-                self._follow(storage).wrote(index, storage)
+                self._track(storage).note_write(index, storage)
 
-    def _follow(self, storage) -> TrackedStorage:
-        if storage not in self._followed:
-            self._followed[storage] = TrackedStorage()
-        return self._followed[storage]
+    def _track(self, storage) -> TrackedStorage:
+        if storage not in self._tracked:
+            self._tracked[storage] = TrackedStorage()
+        return self._tracked[storage]
 
     def _index(self, storage, shortest) -> TrajectoryIndex:
         if not len(storage):
@@ -137,10 +137,10 @@ class IncrementalSliceSampler(SliceSampler):
                 self._given = {shortest: closed_index(shortest, storage, *self._get_stop_and_length(storage))}
             return self._given[shortest]
         keys = self.traj_key, end_keys_of(self)
-        return self._follow(storage).index(storage, shortest, keys, self._boundaries, self._get_stop_and_length)
+        return self._track(storage).index(storage, shortest, keys, self._boundaries, self._get_stop_and_length)
 
     def _boundaries(self, storage) -> Boundaries:
-        """Ids or flags, whichever SliceSampler takes first of what is stored."""
+        """Ids or flags, whichever of those stored SliceSampler prefers."""
         resolve_traj_key(self, storage)
         flags = Boundaries(end_keys_of(self), are_ids=False)
         names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
@@ -153,21 +153,21 @@ class IncrementalSliceSampler(SliceSampler):
         keys = [key for key in (self.traj_key, *flags.keys) if key is not None]
         if not keys:
             raise RuntimeError(
-                "`ends` and `trajectories` hold no longer after a write or in a copy; name traj_key or end_key"
+                "`ends` and `trajectories` are no longer valid after a write or in a copy; name traj_key or end_key"
             )
         names = ", ".join(map(repr, keys))
-        raise RuntimeError(f"none of {names} is in the storage; name an entry that is with traj_key or end_key")
+        raise RuntimeError(f"none of {names} is in the storage; name an entry that is, with traj_key or end_key")
 
     def _too_short(self, storage, slice_len) -> str:
         lengths = self._index(storage, 1).lengths
         return (
             "Did not find a single trajectory with sufficient length (length range: "
             f"{lengths.min()} - {lengths.max()} / required={slice_len}). Store longer trajectories, ask for shorter "
-            "slices, or take strict_length=False."
+            "slices, or pass strict_length=False."
         )
 
     def can_sample(self, storage: Storage, batch_size: int) -> bool:
-        """Whether there is a trajectory to sample such a batch from."""
+        """Whether there is a trajectory that is long enough for such a batch."""
         slice_len, _ = self._adjusted_batch_size(batch_size)
         try:
             with self._lock:
@@ -176,8 +176,8 @@ class IncrementalSliceSampler(SliceSampler):
             return False
 
     def _sampleable_count(self, storage, batch_size) -> int:
-        """How many slices there are to draw, which torchrl's ensembles of samplers ask for; takes time in proportion to
-        the number of trajectories."""
+        """How many different slices can be drawn; torchrl's ensembles of samplers ask for it. Takes time proportional
+        to the number of trajectories."""
         slice_len, _ = self._adjusted_batch_size(batch_size)
         try:
             with self._lock:
@@ -196,7 +196,7 @@ class IncrementalSliceSampler(SliceSampler):
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in ("_lock", "_followed", "_given")}
+        return {name: value for name, value in state.items() if name not in ("_lock", "_tracked", "_given")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -205,7 +205,7 @@ class IncrementalSliceSampler(SliceSampler):
 
 
 class _Entries:
-    """A storage that answers an index with rows of which those entries are fetched that are asked for."""
+    """A storage that, when indexed, fetches only the entries that are asked for."""
 
     def __init__(self, storage, index=None):
         self._storage, self._index = storage, index
@@ -214,5 +214,5 @@ class _Entries:
         return _Entries(self._storage, index)
 
     def get(self, key, default=None):
-        found = entry(self._storage, key, self._index)
-        return default if found is None else found
+        value = entry(self._storage, key, self._index)
+        return default if value is None else value

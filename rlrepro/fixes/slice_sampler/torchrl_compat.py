@@ -39,7 +39,7 @@ def pads_output(sampler: SliceSampler) -> bool:
 
 
 def builds_index(sampler: SliceSampler) -> bool:
-    """Whether torchrl makes the sample of given cells, as it does from 0.14 on."""
+    """Whether torchrl turns given cells into a sample, as it does from 0.14 on."""
     return hasattr(sampler, "_finalize_index")
 
 
@@ -49,7 +49,7 @@ def end_keys_of(sampler: SliceSampler) -> tuple:
 
 
 def resolve_traj_key(sampler: SliceSampler, storage: Storage) -> None:
-    """Let torchrl choose the trajectory key by what is stored, as it does from 0.13.1 on where none was given."""
+    """Let torchrl choose the trajectory key by what is stored, as it does from 0.13.1 on if none was given."""
     if getattr(sampler, "_traj_key_auto", False):
         sampler._resolve_traj_key(storage)
 
@@ -60,7 +60,7 @@ def capacity_of(storage: Storage) -> int:
 
 
 def columns_of(storage: Storage) -> int:
-    """Rows side by side in a cell."""
+    """Transitions side by side in a cell."""
     return 1 if storage.ndim == 1 else storage.shape[1:].numel()
 
 
@@ -75,12 +75,12 @@ def revision_of(storage: Storage) -> int | None:
 
 
 def changes_of_a_write(storage: Storage, cells: int) -> int:
-    """By how much the revision grows when so many cells are written at once."""
+    """How much the revision grows when so many cells are written at once."""
     return cells if isinstance(storage, ListStorage) else 1
 
 
 def cell_written_last(storage: Storage) -> int | None:
-    """The cell at the head of the ring, by the storage or, where that does not keep it, by its only writer."""
+    """The cell at the head of the ring, from the storage or, if it does not keep that, from its only writer."""
     if isinstance(storage, ListStorage):
         writers = [getattr(buffer, "_writer", None) for buffer in storage._attached_entities]
         cursors = [writer._cursor for writer in writers if isinstance(writer, RoundRobinWriter)]
@@ -88,19 +88,19 @@ def cell_written_last(storage: Storage) -> int | None:
     if hasattr(storage, "_last_cursor_index"):
         cell = storage._last_cursor_index
         return None if cell is None else int(cell)
-    cursor = getattr(storage, "_last_cursor", None)  # before torchrl 0.14: as it was given to `set`
+    cursor = getattr(storage, "_last_cursor", None)  # before torchrl 0.14: the index passed to `set`
     if cursor is None or isinstance(cursor, int):
         return cursor
     return int(cursor[-1]) if len(cursor) else None
 
 
 def cells_of(index: int | torch.Tensor, storage: Storage) -> torch.Tensor:
-    """The cells of the first dimension that an index of a write names, each once."""
+    """The cells of the first dimension that were written, each once."""
     return torch.as_tensor(index).reshape(-1, storage.ndim)[:: columns_of(storage), 0]
 
 
 def are_in_order(cells: torch.Tensor, capacity: int) -> bool:
-    """Whether each is the one after, round the ring."""
+    """Whether each follows the one before it around the ring."""
     first = int(cells[0])
     for at, chunk in enumerate(cells.split(CHECKED_AT_ONCE)):
         expected = torch.arange(len(chunk), device=chunk.device) + (first + at * CHECKED_AT_ONCE)

@@ -1,38 +1,38 @@
-"""Where trajectories lie in a ring buffer, kept up to date row by row."""
+"""Where trajectories lie in a ring buffer, kept up to date step by step."""
 
 import numpy as np
 
-GROWTH = 1.25  # of the arrays: at most 16 x 1.25 bytes a trajectory
+GROWTH = 1.25  # of the arrays: at most 16 x 1.25 bytes per trajectory
 
 
 class TrajectoryIndex:
-    """The trajectories of at least `shortest` rows in a ring of `capacity` rows and `columns` (what is written side by
-    side: environments).
+    """The trajectories of at least `shortest` steps in a ring of `capacity` cells and `columns` (parallel environments:
+    one step writes one transition of each).
 
-    Rows are counted by time: 0, 1, 2, ... as they are written, without going round; row `t` lies in cell
-    `t % capacity`, and the oldest one left is `oldest`. A trajectory that has ended is kept as two whole numbers, its
-    last row and its length. Both what is written and what is overwritten go in order of time, so the trajectories lie
-    in a queue: a write takes time in proportion to the rows written, whatever is stored.
+    Steps are counted as they are written, 0, 1, 2, ..., without wrapping around: step `t` lies in cell `t % capacity`,
+    and the oldest one left is `oldest`. A trajectory that has ended is kept as two integers, its last step and its
+    length. Steps are written and overwritten in the same order, so the trajectories form a queue: a write takes time
+    proportional to the steps written, however much is stored.
 
-    A trajectory whose first rows are overwritten is shorter than its length says; where the queue begins and how long
-    a trajectory is are therefore worked out from `oldest` when they are asked for.
+    A trajectory whose first steps were overwritten is shorter than its kept length. So its length, and where the queue
+    begins, are computed from `oldest` when they are needed.
     """
 
     def __init__(self, capacity: int, columns: int, shortest: int, time: int = 0):
         self.capacity, self.columns, self.shortest = capacity, columns, max(1, shortest)
-        self.begin = self.time = time  # the first row, and the one after the last
-        self._opened = np.full(columns, time)  # the first row of the trajectory that each column is in
-        self._queue = np.empty((2, 0), dtype=np.int64)  # last row * columns + column, and length
-        self._first = self._last = 0  # of the queue: the part in use
+        self.begin = self.time = time  # the first step, and the one after the last
+        self._opened = np.full(columns, time)  # the first step of each column's current trajectory
+        self._queue = np.empty((2, 0), dtype=np.int64)  # last step * columns + column, and length
+        self._first = self._last = 0  # the part of the queue that is in use
         self._count = 0
 
     @property
     def oldest(self) -> int:
-        """The time of the oldest row that is not overwritten."""
+        """The oldest step that is not overwritten."""
         return max(self.begin, self.time - self.capacity)
 
     def append(self, starts: np.ndarray) -> None:
-        """Take in rows; `starts`: (rows, columns), whether a trajectory starts there."""
+        """Add steps; `starts`: (steps, columns), whether a trajectory starts there."""
         times, columns = np.nonzero(starts)
         if len(times):
             times = times + self.time
@@ -50,8 +50,8 @@ class TrajectoryIndex:
         self._update_ends()
 
     def close(self, last: np.ndarray, columns: np.ndarray, lengths: np.ndarray, time: int) -> None:
-        """Take in whole trajectories that end at these times, in any order, and stop there: no column is in one at
-        `time`."""
+        """Add finished trajectories with these last steps, in any order, and add nothing later: at `time`, no column is
+        in a trajectory."""
         order = np.argsort(last, kind="stable")
         self._push(last[order], columns[order], lengths[order])
         self.time = time
@@ -68,12 +68,12 @@ class TrajectoryIndex:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Rows of each trajectory."""
+        """Steps of each trajectory."""
         return self.at(np.arange(len(self)))[2]
 
     def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First row (time), column and length of these trajectories, numbered from 0 in the order in which they
-        ended, with those that have not at the end."""
+        """First step, column and length of these trajectories, numbered from 0 in the order in which they ended; those
+        that have not ended come last."""
         ends, lengths = self._queue[:, self._first + which]
         last, columns = np.divmod(ends, self.columns)
         starts = np.maximum(last - lengths + 1, self.oldest)
@@ -86,7 +86,7 @@ class TrajectoryIndex:
         self._last += count
 
     def _write(self, ends, lengths):
-        """Write behind the queue, in a longer array where this one is full."""
+        """Write behind the queue, in a longer array if this one is full."""
         if self._last + len(ends) > self._queue.shape[1]:
             live = self._queue[:, self._first : self._last]
             self._queue = np.empty((2, int((live.shape[1] + len(ends)) * GROWTH) + 1), dtype=np.int64)
@@ -95,8 +95,8 @@ class TrajectoryIndex:
         self._queue[:, self._last : self._last + len(ends)] = ends, lengths
 
     def _update_ends(self):
-        """Drop what is overwritten, or too short for what is overwritten of it, and write down those trajectories that
-        have not ended: behind the queue, where the next ones that end take their place."""
+        """Drop trajectories that are overwritten, or too short by now. Write those that have not ended behind the
+        queue, where the next ones that end will replace them."""
         ends = self._queue[0, self._first : self._last]
         self._first += int(np.searchsorted(ends, (self.oldest + self.shortest - 1) * self.columns))
         lengths = self.time - np.maximum(self._opened, self.oldest)
