@@ -1,5 +1,6 @@
 """EnsemblePPO: each member learns what Stable-Baselines3's PPO learns alone."""
 
+import math
 import pickle
 
 import gymnasium as gym
@@ -12,10 +13,17 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch.nn.utils import parameters_to_vector
 
 from rlrepro.fixes import EnsemblePPO
+from rlrepro.fixes.ensemble_ppo import envs as ensemble_envs
 from rlrepro.fixes.ensemble_ppo.rollout import Rollout
 
 SIZES = {"n_steps": 128, "batch_size": 50, "n_epochs": 3}  # the last minibatch is shorter
 ROUNDING = 2e-6
+
+
+@pytest.fixture(autouse=True)
+def no_processes(monkeypatch):
+    """Nothing is slow enough for "auto" to choose processes, which on a busy machine it otherwise might."""
+    monkeypatch.setattr(ensemble_envs, "MESSAGE_SECONDS", math.inf)
 
 
 def weights(policy):
@@ -148,6 +156,15 @@ def test_processes_step_the_environments_as_this_one_does():
         learned.append(ensemble.learn(128).networks.flat.clone())
         ensemble.close()
     assert torch.equal(*learned)
+
+
+@pytest.mark.parametrize("message_seconds, expected", [(0, "processes"), (math.inf, "this process")])
+def test_auto_chooses_processes_if_a_step_takes_longer_than_a_message(message_seconds, expected, monkeypatch):
+    monkeypatch.setattr(ensemble_envs, "MESSAGE_SECONDS", message_seconds)
+    monkeypatch.setattr(ensemble_envs, "_cores", lambda: 2)
+    monkeypatch.setattr(ensemble_envs, "AsyncVectorEnv", lambda *_, **__: "processes")
+    monkeypatch.setattr(ensemble_envs, "SyncVectorEnv", lambda *_, **__: "this process")
+    assert ensemble_envs.make_envs("CartPole-v1", 2, 1, "auto") == expected
 
 
 def test_a_policy_is_sb3s_own(tmp_path):

@@ -115,9 +115,8 @@ def ensemble(seeds: range, *, net: int, steps: int, epochs: int) -> dict:
     from rlrepro.fixes import EnsemblePPO
 
     start = time.perf_counter()
-    learners = EnsemblePPO(
-        "Pendulum-v1", seeds=seeds, n_steps=steps, n_epochs=epochs, policy_kwargs={"net_arch": [net, net]}
-    )
+    sizes = {"n_steps": steps, "n_epochs": epochs, "policy_kwargs": {"net_arch": [net, net]}}
+    learners = EnsemblePPO("Pendulum-v1", seeds=seeds, vectorization="sync", **sizes)
     made = time.perf_counter()
     rollout = learners.collect()
     collected = time.perf_counter()

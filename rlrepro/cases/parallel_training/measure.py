@@ -159,7 +159,8 @@ def member_differences(bench: Bench) -> None:
     from rlrepro.fixes import EnsemblePPO
 
     sizes = {"n_steps": 64, "n_epochs": 3}
-    ensemble = EnsemblePPO("Pendulum-v1", seeds=[bench.seed, bench.seed + 1], **sizes).learn(256)
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=[bench.seed, bench.seed + 1], vectorization="sync", **sizes)
+    ensemble.learn(256)
     for member, seed in enumerate(ensemble.seeds):
         alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", **sizes).learn(256)
         pairs = zip(ensemble.policy(member).parameters(), alone.policy.parameters(), strict=True)
