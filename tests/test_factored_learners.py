@@ -113,6 +113,7 @@ def test_dqn_finds_the_best_action():
     assert regret < 0.02 * of_chance
 
 
+@pytest.mark.slow
 def test_sac_finds_the_best_action():
     parts = [FactoredQ(STATE, 2, (64, 64)) for _ in range(3)]
     regret, of_chance = regret_after_training(

@@ -184,7 +184,9 @@ def test_torchrls_one_hot_actions_take_8_bytes_per_possible_action():
     assert torchrl_encoding.spec_bytes(ACTIONS) == ACTIONS
 
 
-@pytest.mark.parametrize("method, updates, regret", [("dqn", 150, 0.12), ("sac", 300, 0.3)])
+@pytest.mark.parametrize(
+    "method, updates, regret", [("dqn", 150, 0.12), pytest.param("sac", 300, 0.3, marks=pytest.mark.slow)]
+)
 def test_a_training_run_finds_good_actions(method, updates, regret):
     result = nearest_point_env.train(method, updates, 0, "cpu", count=300)
     assert result["best"] - result["reward"] < regret * (result["best"] - result["chance"])

@@ -24,6 +24,8 @@ from rlrepro.evidence.schema import declared
 
 from .conftest import ROOT
 
+pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
+
 SMALL = replace(
     SETTINGS["tiny"],
     action_counts=(10, 30),

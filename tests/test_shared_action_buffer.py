@@ -186,7 +186,8 @@ def test_parallel_trajectories_are_stored():
     check(buffer.sample(), 5)
 
 
-def test_it_can_be_saved_and_sampled_while_other_threads_write(tmp_path):
+@pytest.mark.parametrize("rounds", [10, pytest.param(60, marks=pytest.mark.slow)])
+def test_it_can_be_saved_and_sampled_while_other_threads_write(rounds, tmp_path):
     buffer, loaded = (SharedActionBuffer(4, TABLE, batch_size=20) for _ in range(2))
     buffer.extend(transitions(4, masks=300))
     stop, first = threading.Event(), iter(range(4, 10**9))
@@ -202,7 +203,7 @@ def test_it_can_be_saved_and_sampled_while_other_threads_write(tmp_path):
     with ThreadPoolExecutor(3) as threads:
         futures = [threads.submit(work) for work in (write, write, sample)]
         try:
-            for _ in range(60):
+            for _ in range(rounds):
                 buffer.dumps(tmp_path / "buffer")
                 loaded.loads(tmp_path / "buffer")
                 check(loaded.sample(), 300)
