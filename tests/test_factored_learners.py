@@ -1,4 +1,4 @@
-"""FactoredDQN and FactoredSAC: what one update computes, and whether they learn."""
+"""FactoredDQN and FactoredSAC: the targets of an update, and whether the learners learn."""
 
 import pytest
 import torch
@@ -10,22 +10,22 @@ STATE, ACTIONS = 4, 30
 TABLE = torch.randn(ACTIONS, 2, generator=torch.Generator().manual_seed(1))
 
 
-def batch_of(rows=6, masked=False, seed=0):
+def make_batch(size=6, masked=False, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    mask = torch.rand(2, rows, ACTIONS, generator=generator) < 0.4
+    mask = torch.rand(2, size, ACTIONS, generator=generator) < 0.4
     mask[:, :, 0] = True
     data = {
-        "observation": torch.randn(rows, STATE, generator=generator),
-        "action": torch.randint(ACTIONS, (rows,), generator=generator),
+        "observation": torch.randn(size, STATE, generator=generator),
+        "action": torch.randint(ACTIONS, (size,), generator=generator),
         "next": {
-            "observation": torch.randn(rows, STATE, generator=generator),
-            "reward": torch.randn(rows, 1, generator=generator),
-            "terminated": torch.rand(rows, 1, generator=generator) < 0.5,
+            "observation": torch.randn(size, STATE, generator=generator),
+            "reward": torch.randn(size, 1, generator=generator),
+            "terminated": torch.rand(size, 1, generator=generator) < 0.5,
         },
     }
     if masked:
         data["action_mask"], data["next"]["action_mask"] = mask
-    return TensorDict(data, batch_size=[rows])
+    return TensorDict(data, batch_size=[size])
 
 
 def network(seed):
@@ -33,8 +33,8 @@ def network(seed):
     return FactoredQ(STATE, 2, (16, 8))
 
 
-def spread(learner):
-    """The target differs from the network, so that mixing them up shows."""
+def perturb_targets(learner):
+    """Make the targets differ from the online networks, so that mixing them up shows."""
     with torch.no_grad():
         for target in getattr(learner, "targets", None) or [learner.target]:
             for weight in target.parameters():
@@ -43,57 +43,57 @@ def spread(learner):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_dqn_learns_from_the_targets_value_of_the_action_that_the_network_prefers(masked):
-    learner, batch = spread(FactoredDQN(network(0), TABLE, discount=0.9)), batch_of(masked=masked)
-    after, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
-    values = learner.network(after, TABLE)
+def test_dqn_learns_the_targets_value_of_the_action_that_the_network_prefers(masked):
+    learner, batch = perturb_targets(FactoredDQN(network(0), TABLE, discount=0.9)), make_batch(masked=masked)
+    next_states, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
+    values = learner.network(next_states, TABLE)
     chosen = (values if mask is None else values.masked_fill(~mask, -torch.inf)).argmax(dim=1)
-    following = learner.target(after, TABLE)[torch.arange(6), chosen]
-    going_on = (~batch["next", "terminated"][:, 0]).float()
-    expected = batch["next", "reward"][:, 0] + 0.9 * going_on * following
+    next_values = learner.target(next_states, TABLE)[torch.arange(6), chosen]
+    not_terminated = (~batch["next", "terminated"][:, 0]).float()
+    expected = batch["next", "reward"][:, 0] + 0.9 * not_terminated * next_values
     assert torch.allclose(learner.goals(batch), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_sac_learns_from_the_soft_value_under_its_policy(masked):
-    learner = spread(FactoredSAC(network(0), (network(1), network(2)), TABLE, discount=0.9))
+    learner = perturb_targets(FactoredSAC(network(0), (network(1), network(2)), TABLE, discount=0.9))
     learner.log_temperature.data.fill_(-1.0)
-    batch = batch_of(masked=masked)
-    after, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
-    logits = learner.actor(after, TABLE)
+    batch = make_batch(masked=masked)
+    next_states, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
+    logits = learner.actor(next_states, TABLE)
     policy = (logits if mask is None else logits.masked_fill(~mask, -1e9)).softmax(dim=1)
-    values = torch.minimum(*(target(after, TABLE) for target in learner.targets))
+    values = torch.minimum(*(target(next_states, TABLE) for target in learner.targets))
     soft = (policy * (values - learner.temperature * policy.clamp_min(1e-30).log())).sum(dim=1)
     expected = batch["next", "reward"][:, 0] + 0.9 * (~batch["next", "terminated"][:, 0]).float() * soft
     assert torch.allclose(learner.goals(batch), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [FactoredDQN, lambda net, table: FactoredSAC(net, (network(1), network(2)), table)])
-def test_shapes_and_types_of_what_the_environment_says_do_not_matter(make):
-    learner, batch = make(network(0), TABLE), batch_of(masked=True)
+def test_the_environments_shapes_and_dtypes_do_not_matter(make):
+    learner, batch = make(network(0), TABLE), make_batch(masked=True)
     expected = learner.goals(batch)
     other = batch.clone()
     other["next", "terminated"] = batch["next", "terminated"].to(torch.uint8)
     other["next", "reward"] = batch["next", "reward"][:, 0]
-    over = batch["next", "terminated"][:, 0]
-    other["next", "action_mask"][over] = False  # a game that is over may list no action
-    assert over.any() and torch.equal(learner.goals(other), expected)
+    terminated = batch["next", "terminated"][:, 0]
+    other["next", "action_mask"][terminated] = False  # after the end, an environment may list no action
+    assert terminated.any() and torch.equal(learner.goals(other), expected)
     other["action"] = batch["action"].unsqueeze(1)
     assert learner.update(other) == make(network(0), TABLE).update(batch)
 
 
-def test_the_actor_does_not_teach_the_critics():
-    learner, batch = FactoredSAC(network(0), (network(1), network(2)), TABLE), batch_of(masked=True)
-    loss, entropy, most = learner._actor_loss(batch["observation"], batch["action_mask"])
+def test_the_actors_loss_has_no_gradient_for_the_critics():
+    learner, batch = FactoredSAC(network(0), (network(1), network(2)), TABLE), make_batch(masked=True)
+    loss, entropy, max_entropy = learner._actor_loss(batch["observation"], batch["action_mask"])
     loss.backward()
     assert all(weight.grad is None for critic in learner.critics for weight in critic.parameters())
     assert all(weight.grad.isfinite().all() for weight in learner.actor.parameters())
-    assert (entropy <= most + 1e-6).all()
+    assert (entropy <= max_entropy + 1e-6).all()
 
 
-def play(learner, steps, **act):
-    """Train on a task whose best action is known: the reward is how near the action's features come to the state's
-    first two numbers."""
+def regret_after_training(learner, steps, **act):
+    """Train on a task whose best action is known: the reward is the negative squared distance between the action's
+    features and the state's first two numbers. Returns the mean regret, and that of random actions."""
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     for _ in range(steps):
@@ -109,17 +109,20 @@ def play(learner, steps, **act):
 
 
 def test_dqn_finds_the_best_action():
-    regret, of_chance = play(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
+    regret, of_chance = regret_after_training(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
     assert regret < 0.02 * of_chance
 
 
+@pytest.mark.slow
 def test_sac_finds_the_best_action():
     parts = [FactoredQ(STATE, 2, (64, 64)) for _ in range(3)]
-    regret, of_chance = play(FactoredSAC(parts[0], (parts[1], parts[2]), TABLE, entropy_share=0.2), 600, greedy=True)
+    regret, of_chance = regret_after_training(
+        FactoredSAC(parts[0], (parts[1], parts[2]), TABLE, entropy_share=0.2), 600, greedy=True
+    )
     assert regret < 0.05 * of_chance
 
 
-def test_a_state_without_an_action_is_told():
+def test_a_state_without_an_action_is_refused():
     learner = FactoredSAC(network(0), (network(1), network(2)), TABLE)
     with pytest.raises(ValueError, match=r"rows \[0, 1\] have no available action"):
         learner.act(torch.zeros(2, STATE), torch.zeros(2, ACTIONS, dtype=torch.bool))

@@ -1,4 +1,4 @@
-"""FactoredQ: the plain network's values and gradients, in the memory it was given."""
+"""FactoredQ has the plain network's values and gradients, within its memory limit."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from rlrepro.fixes import FactoredQ, expected_minimum
 from rlrepro.lab import peak_memory
 
 STATE, FEATURES = 7, 3
-SMALL = 200_000  # bytes: a limit that makes several chunks of these sizes
+SMALL = 200_000  # bytes: a limit that splits these sizes into several chunks
 
 
 def plain_network(*widths, activation=nn.ReLU):
@@ -22,11 +22,8 @@ def plain_network(*widths, activation=nn.ReLU):
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1)).double()
 
 
-plain_network_without_chance = plain_network()
-
-
 def plain_values(net, states, actions):
-    """As Pearl does it: the state repeated for every action."""
+    """As Pearl computes them, with the state repeated for every action."""
     states = states.unsqueeze(1).expand(-1, len(actions), -1)
     return net(torch.cat([states, actions.expand(len(states), -1, -1)], dim=-1)).squeeze(-1)
 
@@ -45,8 +42,8 @@ def gradients(module, loss):
     return [weight.grad.clone() for weight in module.parameters()]
 
 
-def plain_gradients(factored, net):
-    """The plain network's gradients, in the order of the factored one's parameters."""
+def plain_gradients(net):
+    """The plain network's gradients, in the order of the factored network's parameters."""
     first, *rest = [weight.grad for weight in net.parameters()]
     states, actions = first.split([STATE, FEATURES], dim=1)
     bias, *rest = rest
@@ -68,33 +65,35 @@ def test_values_and_gradients_are_the_plain_networks(chunk, count, activation, l
     net.zero_grad()
     expected = plain_values(net, states, actions)
     (expected * weights).sum().backward()
-    found = factored(states, actions)
-    assert torch.allclose(found, expected, atol=1e-12)
-    for mine, theirs in zip(gradients(factored, (found * weights).sum()), plain_gradients(factored, net), strict=True):
-        assert torch.allclose(mine, theirs, atol=1e-10)
+    values = factored(states, actions)
+    assert torch.allclose(values, expected, atol=1e-12)
+    factored_gradients = gradients(factored, (values * weights).sum())
+    for gradient, plain in zip(factored_gradients, plain_gradients(net), strict=True):
+        assert torch.allclose(gradient, plain, atol=1e-10)
 
 
 @pytest.mark.parametrize("limit", [SMALL, 10**9])
 @pytest.mark.parametrize("masked", [False, True])
-def test_reductions_and_their_gradients_are_those_of_all_values(limit, masked):
+def test_reductions_and_their_gradients_equal_those_over_all_values(limit, masked):
     net = plain_network()
     factored = FactoredQ.from_sequential(net, STATE, memory_limit=limit)
     states, actions, available = problem(count=300)
     allowed = available if masked else None
-    everything = plain_values(net, states, actions).masked_fill(~available & masked, -torch.inf)
+    values = plain_values(net, states, actions).masked_fill(~available & masked, -torch.inf)
     best = factored.best(states, actions, allowed)
-    assert torch.equal(best.indices, everything.argmax(dim=1))
-    assert torch.allclose(best.values, everything.amax(dim=1))
+    assert torch.equal(best.indices, values.argmax(dim=1))
+    assert torch.allclose(best.values, values.amax(dim=1))
+    soft_plain = 0.5 * (values / 0.5).logsumexp(dim=1)
     soft = factored.soft_best(states, actions, allowed, temperature=0.5)
-    assert torch.allclose(soft, 0.5 * (everything / 0.5).logsumexp(dim=1))
-    for mine, theirs in ((best.values, everything.amax(dim=1)), (soft, 0.5 * (everything / 0.5).logsumexp(dim=1))):
+    assert torch.allclose(soft, soft_plain)
+    for reduced, expected in ((best.values, values.amax(dim=1)), (soft, soft_plain)):
         net.zero_grad()
-        theirs.sum().backward(retain_graph=True)
-        for one, other in zip(gradients(factored, mine.sum()), plain_gradients(factored, net), strict=True):
-            assert torch.allclose(one, other, atol=1e-10)
+        expected.sum().backward(retain_graph=True)
+        for gradient, plain in zip(gradients(factored, reduced.sum()), plain_gradients(net), strict=True):
+            assert torch.allclose(gradient, plain, atol=1e-10)
 
 
-def test_the_expectation_under_a_policy_takes_the_smaller_of_two_critics():
+def test_the_expectation_under_a_policy_uses_the_smaller_of_two_critics():
     nets = [plain_network(), plain_network(9)]
     critics = [FactoredQ.from_sequential(net, STATE, memory_limit=SMALL) for net in nets]
     states, actions, _ = problem(count=300)
@@ -104,7 +103,7 @@ def test_the_expectation_under_a_policy_takes_the_smaller_of_two_critics():
 
 
 @pytest.mark.parametrize("limit", [SMALL, 10**9])
-def test_each_state_may_have_a_table_of_its_own(limit):
+def test_each_state_may_have_its_own_table(limit):
     net = plain_network()
     factored = FactoredQ.from_sequential(net, STATE, memory_limit=limit)
     states, _, available = problem(count=300)
@@ -115,44 +114,44 @@ def test_each_state_may_have_a_table_of_its_own(limit):
     assert torch.equal(factored.best(states, tables, available).indices, allowed.argmax(dim=1))
 
 
-def test_one_action_a_state():
+def test_one_action_per_state():
     net = plain_network()
     states, actions, _ = problem(count=5)
-    found = FactoredQ.from_sequential(net, STATE).of(states, actions)
-    assert torch.allclose(found, net(torch.cat([states, actions], dim=1)).squeeze(1))
+    values = FactoredQ.from_sequential(net, STATE).of(states, actions)
+    assert torch.allclose(values, net(torch.cat([states, actions], dim=1)).squeeze(1))
 
 
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("limit", [1, 4, 16])  # MiB
-def test_the_peak_keeps_to_the_limit(grad, limit):
+def test_the_peak_stays_within_the_limit(grad, limit):
     factored = FactoredQ(64, 2, (128, 96, 32), memory_limit=limit * 2**20)
     states, actions = torch.randn(16, 64), torch.randn(2000, 2)
 
     def update():
         with torch.set_grad_enabled(grad):
-            found = factored(states, actions)
+            values = factored(states, actions)
         if grad:
-            found.square().mean().backward()
+            values.square().mean().backward()
 
-    results = 6 * 4 * 16 * 2000  # what is (B, A): chunks, all of them, squares and their gradients
+    results = 6 * 4 * 16 * 2000  # (B, A): the chunks, all values, their squares and gradients
     weights = 4 * sum(weight.nbytes for weight in factored.parameters())
     peak = peak_memory(update).peak_bytes
     assert peak <= limit * 2**20 + results + weights
     if grad and limit == 16:
-        everything = 4 * 16 * 2000 * (128 + 96 + 32)
-        assert peak < everything / 1.5  # without the limit
+        without_limit = 4 * 16 * 2000 * (128 + 96 + 32)
+        assert peak < without_limit / 1.5
 
 
-def test_what_fits_is_not_computed_twice(monkeypatch):
+def test_what_fits_is_not_recomputed(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "rlrepro.fixes.large_actions.action_chunks.checkpoint", lambda fn, *given, **_: calls.append(fn) or fn(*given)
+        "rlrepro.fixes.large_actions.action_chunks.checkpoint", lambda fn, *inputs, **_: calls.append(fn) or fn(*inputs)
     )
     states, actions, _ = problem(count=300)
-    for limit, some in ((10**9, False), (SMALL, True)):
+    for limit, recomputes in ((10**9, False), (SMALL, True)):
         calls.clear()
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=limit)(states, actions)
-        assert bool(calls) is some
+        assert bool(calls) is recomputes
 
 
 def test_it_converts_to_a_plain_network_and_back():
@@ -177,28 +176,29 @@ def test_it_converts_to_a_plain_network_and_back():
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_layers_give_the_plain_networks_values(layers, dtype):
+def test_other_layers_compute_the_plain_networks_values(layers, dtype):
     net = nn.Sequential(nn.Linear(STATE + FEATURES, 16), *layers).to(dtype)
     factored = FactoredQ.from_sequential(net, STATE)
     states, actions, _ = problem(count=16)
     states, actions = states.to(dtype), actions.to(dtype)
     rows = torch.cat([states.repeat_interleave(16, 0), actions.repeat(5, 1)], dim=1)
-    expected, found = net(rows).reshape(5, 16), factored(states, actions)
-    assert torch.allclose(found, expected, atol=1e-12 if dtype == torch.float64 else 0.1)
-    found.sum().backward()
+    expected, values = net(rows).reshape(5, 16), factored(states, actions)
+    assert torch.allclose(values, expected, atol=1e-12 if dtype == torch.float64 else 0.1)
+    values.sum().backward()
 
 
-def test_a_frozen_network_stays_frozen_and_is_counted_as_if_it_were_not():
+def test_a_frozen_network_stays_frozen_and_its_plan_is_the_same():
     frozen = plain_network(activation=nn.GELU)
-    counted = FactoredQ.from_sequential(frozen, STATE).kept_bytes
+    kept_bytes = FactoredQ.from_sequential(frozen, STATE).kept_bytes
     factored = FactoredQ.from_sequential(frozen.requires_grad_(False), STATE)
     assert not any(weight.requires_grad for weight in factored.parameters())
-    assert factored.kept_bytes == counted
+    assert factored.kept_bytes == kept_bytes
 
 
-def test_reading_a_network_does_not_move_the_random_generator():
+def test_converting_a_network_leaves_the_random_generator_alone():
+    net = plain_network()
     before = torch.get_rng_state()
-    FactoredQ.from_sequential(plain_network_without_chance, STATE).to_sequential()
+    FactoredQ.from_sequential(net, STATE).to_sequential()
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -209,7 +209,7 @@ def test_soft_values_under_autocast():
         assert factored.soft_best(states.float(), actions.float(), available).isfinite().all()
 
 
-def test_it_begins_as_a_plain_network_would():
+def test_it_is_initialized_as_a_plain_network():
     torch.manual_seed(3)
     net = plain_network().float()
     torch.manual_seed(3)
@@ -218,7 +218,7 @@ def test_it_begins_as_a_plain_network_would():
 
 
 class Noisy(nn.Linear):
-    """A layer with more than a linear layer's weights, as torchrl's NoisyLinear."""
+    """A layer that may have more weights than a linear layer, like torchrl's NoisyLinear."""
 
 
 class Skipping(nn.Module):
@@ -231,7 +231,7 @@ class Skipping(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "make, told",
+    "make, message",
     [
         (lambda: FactoredQ(0, 2), "state_dim must be at least 1, found 0"),
         (lambda: FactoredQ(4, 2, ()), "hidden must name at least one layer"),
@@ -243,7 +243,7 @@ class Skipping(nn.Module):
         (lambda: FactoredQ.from_sequential(Skipping(), STATE), "does not compute one value by its layers in turn"),
         (
             lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), 7),
-            "each row must be treated on its own.*BatchNorm1d",
+            "each row must be processed independently.*BatchNorm1d",
         ),
         (
             lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 1)), 7),
@@ -263,12 +263,12 @@ class Skipping(nn.Module):
         (lambda: FactoredQ(4, 2).copy_to(plain_network()), "expected a network of the same layers"),
     ],
 )
-def test_a_network_it_can_not_be_is_told(make, told):
-    with pytest.raises(ValueError, match=f"(?s){told}"):
+def test_an_unsuitable_network_is_refused(make, message):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
         make()
 
 
-def test_wrong_tables_masks_and_limits_are_told():
+def test_wrong_tables_masks_and_limits_are_refused():
     factored = FactoredQ.from_sequential(plain_network(), STATE)
     states, actions, available = problem()
     with pytest.raises(ValueError, match=r"actions must be torch.float64 on cpu.*found torch.float32 on cpu"):
@@ -290,5 +290,5 @@ def test_wrong_tables_masks_and_limits_are_told():
         factored.soft_best(states, actions, available.float())
     with pytest.raises(ValueError, match=r"1 action at a time for 5 states takes .* memory_limit=1,000"):
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=1000)(states, actions)
-    with pytest.raises(ValueError, match=r"40 actions at a time .*take smaller chunks"):
+    with pytest.raises(ValueError, match=r"40 actions at a time .*use smaller chunks"):
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=20_000, chunk=40)(states, actions)

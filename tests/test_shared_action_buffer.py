@@ -1,4 +1,4 @@
-"""SharedActionBuffer: what comes out is what went in, and how little is kept."""
+"""SharedActionBuffer returns what was stored, in few bytes."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ TABLE = torch.randn(ACTIONS, 2)
 
 
 def transitions(count, *, first=0, masks=None, table=TABLE):
-    """Transitions whose numbers say which they are; `masks` draws from so many different ones."""
+    """Transitions whose fields identify them, with `masks` different masks."""
     numbers = torch.arange(first, first + count)
     data = {
         "observation": numbers.float().unsqueeze(1).expand(count, STATE).clone(),
@@ -31,13 +31,13 @@ def transitions(count, *, first=0, masks=None, table=TABLE):
         },
     }
     if masks:
-        data["action_mask"] = mask_of(numbers % masks, len(table))
-        data["next"]["action_mask"] = mask_of((numbers + 1) % masks, len(table))
+        data["action_mask"] = make_masks(numbers % masks, len(table))
+        data["next"]["action_mask"] = make_masks((numbers + 1) % masks, len(table))
     return TensorDict(data, batch_size=[count])
 
 
-def mask_of(kinds, count):
-    """A mask for each kind; kind 0 allows everything."""
+def make_masks(kinds, count):
+    """One mask per kind; kind 0 allows every action."""
     masks = [torch.ones(count, dtype=torch.bool)]
     generator = torch.Generator().manual_seed(0)
     for _ in range(int(kinds.max())):
@@ -51,13 +51,13 @@ def check(batch, masks=None):
     assert torch.equal(batch["observation"][:, 0].long(), numbers)
     assert torch.equal(batch["action"], numbers % ACTIONS) and batch["action"].dtype == torch.long
     if masks:
-        assert torch.equal(batch["action_mask"], mask_of(numbers % masks, ACTIONS))
-        assert torch.equal(batch["next", "action_mask"], mask_of((numbers + 1) % masks, ACTIONS))
+        assert torch.equal(batch["action_mask"], make_masks(numbers % masks, ACTIONS))
+        assert torch.equal(batch["next", "action_mask"], make_masks((numbers + 1) % masks, ACTIONS))
 
 
 @settings(max_examples=15, deadline=None)
 @given(pieces=st.lists(st.integers(1, 40), min_size=1, max_size=12), masks=st.sampled_from([None, 1, 5, 300]))
-def test_what_comes_out_is_what_went_in(pieces, masks):
+def test_samples_equal_what_was_stored(pieces, masks):
     buffer, first = SharedActionBuffer(50, TABLE, batch_size=64), 0
     for piece in pieces:
         buffer.extend(transitions(piece, first=first, masks=masks))
@@ -67,39 +67,39 @@ def test_what_comes_out_is_what_went_in(pieces, masks):
     assert buffer.sample()["next", "reward"].min() >= first - 50
 
 
-def test_one_at_a_time_is_as_several_at_once():
+def test_adding_one_at_a_time_equals_extending():
     one_by_one, at_once = (SharedActionBuffer(20, TABLE) for _ in range(2))
     data = transitions(20, masks=5)
     at_once.extend(data)
-    for row in data.unbind(0):
-        one_by_one.add(row)
+    for transition in data.unbind(0):
+        one_by_one.add(transition)
     assert (one_by_one[:] == at_once[:]).all()
     check(one_by_one.sample(100), 5)
 
 
-def test_a_transition_takes_few_bytes_besides_its_states():
+def test_a_transition_takes_18_bytes_without_its_states():
     count = 1000
     buffer = SharedActionBuffer(count, torch.randn(27_000, 2))
     buffer.extend(transitions(count, masks=3, table=buffer.actions))
-    kept = sum(tensor.untyped_storage().nbytes() for tensor in buffer.storage._storage.values(True, True))
+    stored = sum(tensor.untyped_storage().nbytes() for tensor in buffer.storage._storage.values(True, True))
     states = 2 * count * STATE * 4
-    assert (kept - states) / count == 4 + 4 + 4 + 4 + 1 + 1  # action, two masks, reward, done, terminated
-    assert buffer.masks.nbytes <= 4 * 27_000 / 8 + 4  # two masks, and room for as many
+    assert (stored - states) / count == 4 + 4 + 4 + 4 + 1 + 1  # action, two masks, reward, done, terminated
+    assert buffer.masks.nbytes <= 4 * 27_000 / 8 + 4  # two masks, and space for two more
     assert buffer.actions.nbytes == 27_000 * 2 * 4
 
 
-def test_masks_that_nothing_refers_to_make_room():
+def test_masks_that_are_no_longer_referenced_are_reused():
     buffer, generator = SharedActionBuffer(10, TABLE), torch.Generator().manual_seed(0)
     for _ in range(2000):
         data = transitions(1)
         data["action_mask"] = torch.rand(1, ACTIONS, generator=generator) < 0.5
         data["action_mask"][:, 0] = True
         buffer.extend(data)
-    assert len(buffer.masks.rows) <= 64  # of two thousand different ones, the 20 that are stored and as much room
+    assert len(buffer.masks.rows) <= 64  # of 2,000 different masks, at most 20 are referenced
 
 
 @pytest.mark.parametrize("storage", [LazyTensorStorage, LazyMemmapStorage])
-def test_it_is_saved_and_loaded(storage, tmp_path):
+def test_it_can_be_saved_and_loaded(storage, tmp_path):
     first = SharedActionBuffer(30, TABLE, storage=storage(30), batch_size=100)
     first.extend(transitions(40, masks=5))
     first.dumps(tmp_path / "buffer")
@@ -108,7 +108,7 @@ def test_it_is_saved_and_loaded(storage, tmp_path):
     second.loads(tmp_path / "buffer")
     third = SharedActionBuffer(30, TABLE, batch_size=100)
     state = first.state_dict()
-    first.extend(transitions(30, first=100, masks=300))  # a state is a copy
+    first.extend(transitions(30, first=100, masks=300))  # the state is a copy
     third.load_state_dict(state)
     for loaded in (second, third):
         loaded.extend(transitions(5, first=40, masks=5))
@@ -117,7 +117,7 @@ def test_it_is_saved_and_loaded(storage, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Got conflicting batch_sizes")
-def test_it_samples_as_torchrls_does():
+def test_it_samples_as_torchrls_buffer_does():
     buffer = SharedActionBuffer(30, TABLE, batch_size=8)
     buffer.extend(transitions(30))
     batch, info = buffer.sample(return_info=True)
@@ -127,7 +127,7 @@ def test_it_samples_as_torchrls_does():
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         (lambda data: data.update({"action": data["action"] + 25}), r"0 to 26; found \[27, 28"),
         (lambda data: data.update({"action": data["action"] - 2}), r"found \[-2, -1\]"),
@@ -138,15 +138,15 @@ def test_it_samples_as_torchrls_does():
         (lambda data: data["next"].update({"action_mask": torch.ones(5, 27)}), r"'next', .*found torch.float32"),
     ],
 )
-def test_a_wrong_transition_is_told_and_nothing_is_stored(change, told):
+def test_a_wrong_transition_is_refused_and_nothing_is_stored(change, message):
     buffer, data = SharedActionBuffer(10, TABLE), transitions(5, masks=3)
     change(data)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         buffer.extend(data)
     assert len(buffer) == 0
 
 
-def test_wrong_arguments_are_told():
+def test_wrong_arguments_are_refused():
     with pytest.raises(ValueError, match=r"a table \(A, d\).*found \(27,\)"):
         SharedActionBuffer(10, torch.arange(27))
     with pytest.raises(ValueError, match=r"does not take \['prefetch'\]"):
@@ -159,7 +159,7 @@ def test_wrong_arguments_are_told():
         SharedActionBuffer(10, TABLE).append_transform(None)
 
 
-def test_masks_may_be_left_out_where_everything_is_available():
+def test_masks_may_be_omitted_if_every_action_is_available():
     buffer = SharedActionBuffer(10, TABLE, batch_size=100)
     buffer.extend(transitions(10, masks=5))
     buffer.extend(transitions(6, first=100))
@@ -169,7 +169,7 @@ def test_masks_may_be_left_out_where_everything_is_available():
     check(batch[~later], 5)
 
 
-def test_a_game_that_is_over_may_allow_no_action():
+def test_after_the_end_of_an_episode_no_action_need_be_available():
     buffer, data = SharedActionBuffer(10, TABLE, batch_size=50), transitions(5, masks=3)
     data["next", "action_mask"][2] = False
     with pytest.raises(ValueError, match="allows no action"):
@@ -180,42 +180,43 @@ def test_a_game_that_is_over_may_allow_no_action():
     assert not batch["next", "action_mask"][batch["next", "reward"] == 2].any()
 
 
-def test_trajectories_side_by_side_are_stored():
+def test_parallel_trajectories_are_stored():
     buffer = SharedActionBuffer(50, TABLE, storage=LazyTensorStorage(50, ndim=2), batch_size=40)
     buffer.extend(transitions(20, masks=5).reshape(2, 10))
     check(buffer.sample(), 5)
 
 
-def test_it_may_be_saved_and_sampled_while_another_thread_writes(tmp_path):
+@pytest.mark.parametrize("rounds", [10, pytest.param(60, marks=pytest.mark.slow)])
+def test_it_can_be_saved_and_sampled_while_other_threads_write(rounds, tmp_path):
     buffer, loaded = (SharedActionBuffer(4, TABLE, batch_size=20) for _ in range(2))
     buffer.extend(transitions(4, masks=300))
-    over, first = threading.Event(), iter(range(4, 10**9))
+    stop, first = threading.Event(), iter(range(4, 10**9))
 
     def write():
-        while not over.is_set():
+        while not stop.is_set():
             buffer.extend(transitions(1, first=next(first), masks=300))
 
     def sample():
-        while not over.is_set():
+        while not stop.is_set():
             check(buffer.sample(), 300)
 
     with ThreadPoolExecutor(3) as threads:
-        working = [threads.submit(each) for each in (write, write, sample)]
+        futures = [threads.submit(work) for work in (write, write, sample)]
         try:
-            for _ in range(60):
+            for _ in range(rounds):
                 buffer.dumps(tmp_path / "buffer")
                 loaded.loads(tmp_path / "buffer")
                 check(loaded.sample(), 300)
                 loaded.load_state_dict(buffer.state_dict())
                 check(loaded.sample(), 300)
         finally:
-            over.set()
-        for each in working:
-            each.result(timeout=20)
+            stop.set()
+        for future in futures:
+            future.result(timeout=20)
 
 
 @pytest.mark.gpu
-def test_batches_come_on_the_gpu():
+def test_batches_arrive_on_the_gpu():
     buffer = SharedActionBuffer(50, TABLE, device="cuda", batch_size=64)
     buffer.extend(transitions(50, masks=5))
     batch = buffer.sample()

@@ -91,7 +91,7 @@ def test_names_that_can_not_be_imported_here_are_documented_from_their_source():
     text = api("rlrepro.fixes")
     assert ".. autofunction:: rlrepro.fixes.in_chunks" in text and ".. autoclass:: rlrepro.fixes.FactoredQ" in text
     assert ".. py:class:: rlrepro.fixes.ChunkedPPOPolicy\n\n   PPO" in text
-    assert ".. py:class:: rlrepro.fixes.PearlFactoredQ\n\n   In the place of Pearl's" in text
+    assert ".. py:class:: rlrepro.fixes.PearlFactoredQ\n\n   Replaces Pearl's" in text
 
 
 @pytest.fixture

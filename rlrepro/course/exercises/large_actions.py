@@ -9,7 +9,7 @@ from rlrepro.lab.memory import peak_memory
 
 @exercise("5.1")
 def transition_bytes(my_bytes, records):
-    """Bytes of one transition in Pearl with 5,000 actions of 8 numbers each, without a history, with its states."""
+    """Bytes of a transition in Pearl with 5,000 actions of 8 numbers each, without a history, including its states."""
     expected = sum(pearl_reimplementation.stored(5_000, 8).values())
     if not near(my_bytes, expected, 0.005):
         raise Hint(

@@ -1,5 +1,5 @@
-"""Q-learning and soft actor-critic over tens of thousands of actions. FactoredQ needs torch alone, SharedActionBuffer
-torchrl, the learners tensordict, and PearlFactoredQ Pearl."""
+"""Q-learning and soft actor-critic over tens of thousands of actions. FactoredQ needs only torch, SharedActionBuffer
+needs torchrl, the learners need tensordict, and PearlFactoredQ needs Pearl."""
 
 from importlib import metadata
 
@@ -26,5 +26,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        found = next((each.version for each in metadata.distributions(name=library)), "none")
-        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error
+        installed = next((package.version for package in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

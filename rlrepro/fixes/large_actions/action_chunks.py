@@ -1,4 +1,4 @@
-"""Evaluate networks on all pairs of states and actions, some actions at a time."""
+"""Evaluate networks on all pairs of states and actions, a chunk of the actions at a time."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -7,47 +7,47 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-WORKING_SHARE = 0.25  # of the limit, for the chunk at work; the rest keeps activations for the backward pass
-CPU_WORKING = 8 * 2**20  # bytes at most on a CPU, whose caches hold no more: larger chunks are slower
+WORKING_SHARE = 0.25  # of the limit, for the chunk in progress; the rest holds activations for the backward pass
+CPU_WORKING_BYTES = 8 * 2**20  # at most, on a CPU: chunks larger than its caches are slower
 PROBED_ROWS = 8
 
 
 def over_actions(networks: Sequence, states: torch.Tensor, actions: torch.Tensor, reduce: Callable) -> list:
-    """`reduce(values, columns)` of each chunk of actions: `values` has a tensor (B, C) for each network, `columns` is
-    the slice of the table that they belong to. `actions` are one table (A, d), or one for each state (B, A, d).
+    """The list of `reduce(values, columns)` over chunks of actions: `values` has a tensor (B, C) for each network, and
+    `columns` is their slice of the table. `actions` is one table (A, d), or one per state (B, A, d).
 
-    Where gradients are recorded, activations are kept for the backward pass as far as the memory limit has room; later
-    chunks are computed again there.
+    If gradients are recorded, activations are kept for the backward pass as far as the memory limit allows; later
+    chunks are recomputed there.
     """
     _check(networks, states, actions)
     count = actions.shape[-2]
-    chunk, kept = _plan(networks, len(states), count, states.device, apart=actions.ndim == 3)
-    in_states = [network.state_layer(states) for network in networks]  # (B, H) each
+    chunk, chunks_kept = _plan(networks, len(states), count, states.device, own_tables=actions.ndim == 3)
+    state_parts = [network.state_layer(states) for network in networks]  # (B, H) each
 
-    def evaluate(features, columns, *in_states):
-        values = [network.pairs(part, features) for network, part in zip(networks, in_states, strict=True)]
+    def evaluate(features, columns, *state_parts):
+        values = [network.pairs(part, features) for network, part in zip(networks, state_parts, strict=True)]
         return reduce(values, columns)
 
     results = []
     for number, start in enumerate(range(0, max(1, count), chunk)):
         columns = slice(start, start + chunk)
-        given = actions[..., columns, :], columns, *in_states
-        if torch.is_grad_enabled() and number >= kept:
-            results.append(checkpoint(evaluate, *given, use_reentrant=False, preserve_rng_state=False))
+        inputs = actions[..., columns, :], columns, *state_parts
+        if torch.is_grad_enabled() and number >= chunks_kept:
+            results.append(checkpoint(evaluate, *inputs, use_reentrant=False, preserve_rng_state=False))
         else:
-            results.append(evaluate(*given))
+            results.append(evaluate(*inputs))
     return results
 
 
 def numbers_kept(layers: nn.Module, width: int) -> int:
-    """How many numbers these layers keep for their backward pass, for each row of so many numbers."""
-    layers = deepcopy(layers).requires_grad_(True)  # frozen ones would keep less
+    """How many numbers these layers keep for the backward pass, per row of `width` numbers."""
+    layers = deepcopy(layers).requires_grad_(True)  # frozen layers would keep fewer
     weights = {weight.untyped_storage()._cdata for weight in layers.parameters()}
-    kept = {}  # storage: its numbers
+    kept = {}  # address: (its numbers, the storage, so that the address is not reused)
 
     def note(tensor):
         if (storage := tensor.untyped_storage())._cdata not in weights:
-            kept[storage._cdata] = storage.nbytes() // tensor.element_size(), storage  # held, or its address is reused
+            kept[storage._cdata] = storage.nbytes() // tensor.element_size(), storage
         return tensor
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
@@ -57,25 +57,26 @@ def numbers_kept(layers: nn.Module, width: int) -> int:
     return sum(numbers for numbers, _ in kept.values()) // PROBED_ROWS
 
 
-def _plan(networks, rows: int, count: int, device: torch.device, apart: bool) -> tuple[int, int]:
-    """Actions at a time, and how many chunks keep their activations. `apart`: each row has a table of its own."""
+def _plan(networks, rows: int, count: int, device: torch.device, own_tables: bool) -> tuple[int, int]:
+    """Actions per chunk, and how many chunks keep their activations. `own_tables`: each state has its own table."""
     limit = min(network.memory_limit for network in networks)
-    keeps = rows * sum(network.kept_bytes for network in networks)  # bytes an action
-    works = keeps + (1.5 if apart else 1) * rows * max(network.gradient_bytes for network in networks)
-    chosen = [network.chunk for network in networks if network.chunk != "auto"]
+    kept_per_action = rows * sum(network.kept_bytes for network in networks)
+    gradients = (1.5 if own_tables else 1) * rows * max(network.gradient_bytes for network in networks)
+    bytes_per_action = kept_per_action + gradients
+    requested = [network.chunk for network in networks if network.chunk != "auto"]
     working = int(WORKING_SHARE * limit)
     if device.type == "cpu":
-        working = max(min(working, CPU_WORKING), min(working, works))
-    chunk = min(chosen) if chosen else int(working // max(works, 1))
+        working = max(min(working, CPU_WORKING_BYTES), min(working, bytes_per_action))
+    chunk = min(requested) if requested else int(working // max(bytes_per_action, 1))
     chunk = min(chunk, count) if count else 1
-    if chunk < 1 or chunk * works > limit:
+    if chunk < 1 or chunk * bytes_per_action > limit:
         chunk = max(chunk, 1)
         raise ValueError(
-            f"{chunk} action{'s' if chunk > 1 else ''} at a time for {rows} states takes {chunk * works:,} bytes, more "
-            f"than {'' if chosen else f'{WORKING_SHARE:.0%} of '}memory_limit={limit:,}: raise it, or take smaller "
-            f"{'chunks or batches' if chosen else 'batches'}"
+            f"{chunk} action{'s' if chunk > 1 else ''} at a time for {rows} states takes "
+            f"{chunk * bytes_per_action:,} bytes, more than {'' if requested else f'{WORKING_SHARE:.0%} of '}"
+            f"memory_limit={limit:,}: raise it, or use smaller {'chunks or batches' if requested else 'batches'}"
         )
-    return chunk, int((limit - chunk * works) // max(chunk * keeps, 1))
+    return chunk, int((limit - chunk * bytes_per_action) // max(chunk * kept_per_action, 1))
 
 
 def _check(networks, states, actions) -> None:

@@ -1,4 +1,4 @@
-"""DQN over many actions with features, whose update never holds (batch, actions, hidden)."""
+"""DQN over many actions with features, whose update never allocates (batch, actions, hidden)."""
 
 from copy import deepcopy
 
@@ -12,16 +12,15 @@ from .factored_q import FactoredQ
 class FactoredDQN:
     """Double DQN (van Hasselt et al. 2015, arXiv:1509.06461) on a FactoredQ.
 
-    Args:
-        network: the online Q-network; a copy becomes the target
-        actions: (A, d) features of all actions, on the network's device
-        discount: of a step
-        tau: share of the online weights that goes into the target's after each update
-        learning_rate: of Adam
+        network        the online Q-network; a copy becomes the target
+    actions        (A, d) features of all actions, on the network's device
+    discount       per step
+    tau            weight of the online network when the target is updated, after each gradient step
+    learning_rate  of Adam
 
-    `act` chooses, `update` learns from a batch in TorchRL's form, as SharedActionBuffer gives it: "observation",
-    "action" (rows of the table), ("next", "observation"), ("next", "reward"), ("next", "terminated"), and masks where
-    not every action is available.
+    `act` chooses actions. `update` learns from a batch in TorchRL's format, as SharedActionBuffer returns it:
+    "observation", "action" (indices into the table), ("next", "observation"), ("next", "reward"),
+    ("next", "terminated"), and masks if not every action is available.
     """
 
     def __init__(
@@ -43,40 +42,40 @@ class FactoredDQN:
             return self.network.best(states, self.actions, available).indices
 
     def update(self, batch: TensorDictBase) -> dict[str, float]:
-        """One gradient step. Returns the loss and the mean of the values that were learned from."""
-        found = self.network.of(batch["observation"], self.actions[batch["action"].reshape(len(batch))])
-        goal = self.goals(batch)
-        loss = smooth_l1_loss(found, goal)
+        """One gradient step. Returns the loss and the mean TD target."""
+        values = self.network.of(batch["observation"], self.actions[batch["action"].reshape(len(batch))])
+        td_targets = self.goals(batch)
+        loss = smooth_l1_loss(values, td_targets)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        follow(self.target, self.network, self.tau)
-        return {"loss": loss.item(), "value": goal.mean().item()}
+        soft_update(self.target, self.network, self.tau)
+        return {"loss": loss.item(), "value": td_targets.mean().item()}
 
     def goals(self, batch: TensorDictBase) -> torch.Tensor:
-        """What the values (B,) should be: the reward, and the target's value of the best next action."""
-        after, available = batch["next", "observation"], next_available(batch)
+        """TD targets (B,): the reward plus the discounted target value of the action that the network prefers next."""
+        next_states, available = batch["next", "observation"], next_available(batch)
         with torch.no_grad():
-            chosen = self.network.best(after, self.actions, available).indices
-            following = self.target.of(after, self.actions[chosen])
-        return discounted(batch, following, self.discount)
+            chosen = self.network.best(next_states, self.actions, available).indices
+            next_values = self.target.of(next_states, self.actions[chosen])
+        return bootstrapped(batch, next_values, self.discount)
 
 
-def discounted(batch: TensorDictBase, following: torch.Tensor, discount: float) -> torch.Tensor:
-    """The reward of each transition (B,) and the discounted value (B,) of what follows, where anything does."""
+def bootstrapped(batch: TensorDictBase, next_values: torch.Tensor, discount: float) -> torch.Tensor:
+    """The reward of each transition plus, unless it ends the episode, the discounted value of its next state: (B,)."""
     reward, terminated = (batch["next", key].reshape(len(batch)) for key in ("reward", "terminated"))
-    return reward + discount * following.where(~terminated.bool(), 0.0)
+    return reward + discount * next_values.where(~terminated.bool(), 0.0)
 
 
 def next_available(batch: TensorDictBase) -> torch.Tensor | None:
-    """Which actions (B, A) are available next, where the batch says so. Where nothing follows, all count as available:
-    a game that is over may list none."""
+    """Which actions are available next (B, A); None if the batch doesn't say. After the end of an episode all count as
+    available, because the environment may list none."""
     mask = batch.get(("next", "action_mask"), None)
     return None if mask is None else mask | batch["next", "terminated"].bool().reshape(-1, 1)
 
 
-def follow(target: torch.nn.Module, online: torch.nn.Module, tau: float) -> None:
-    """Move the target's weights towards the online ones by this share."""
+def soft_update(target: torch.nn.Module, online: torch.nn.Module, tau: float) -> None:
+    """Move the target's weights towards the online ones by the fraction `tau`."""
     with torch.no_grad():
-        for old, new in zip(target.parameters(), online.parameters(), strict=True):
-            old.lerp_(new, tau)
+        for target_weight, weight in zip(target.parameters(), online.parameters(), strict=True):
+            target_weight.lerp_(weight, tau)

@@ -1,4 +1,4 @@
-"""FactoredQ: values of many actions that never hold (batch, actions, hidden) at once."""
+"""FactoredQ: the values of many actions, without ever allocating (batch, actions, hidden)."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .action_chunks import numbers_kept, over_actions
-from .mlp_surgery import check_layers, check_same, copies, empty_linear, layers_of
+from .mlp_surgery import check_layers, check_same_values, copy_layers, empty_linear, layers_of
 
 MEMORY_LIMIT = 512 * 2**20  # bytes
 
@@ -17,26 +17,25 @@ class Best(NamedTuple):
     """The best available action of each state."""
 
     values: torch.Tensor  # (B,)
-    indices: torch.Tensor  # (B,), rows of the action table
+    indices: torch.Tensor  # (B,), into the action table
 
 
 class FactoredQ(nn.Module):
     """Q(s, a) of a plain network on [s; a], for all actions of a table at once.
 
-    The first layer is split, W·[s; a] = Ws·s + Wa·a, so that a state is multiplied once rather than once an action. The
-    layers after it treat `chunk` actions at a time. Where gradients are recorded, activations are kept as far as
-    `memory_limit` has room; those of further chunks are dropped and computed again in the backward pass
-    (torch.utils.checkpoint, after arXiv:1604.06174). Values and gradients are the plain network's, up to rounding.
+    The first layer is split, W·[s; a] = Ws·s + Wa·a, so that a state is multiplied once, not once per action. The other
+    layers process `chunk` actions at a time. If gradients are recorded, activations are kept as far as `memory_limit`
+    allows; those of further chunks are dropped and recomputed in the backward pass (torch.utils.checkpoint, after
+    arXiv:1604.06174). Values and gradients equal the plain network's, up to rounding.
 
-    Args:
-        state_dim, action_dim: numbers in a state and in an action's features
-        hidden: widths of the hidden layers, each followed by a ReLU
-        chunk: actions at a time; "auto" takes what the limit has room for
-        memory_limit: bytes of activations and their gradients in one evaluation; the results (B, A) and gradients
-            of the weights come on top
+        state_dim, action_dim   numbers in a state and in an action's features
+    hidden                  widths of the hidden layers, each followed by a ReLU
+    chunk                   actions at a time; "auto" uses as many as the limit allows
+    memory_limit            bytes of activations and their gradients in one evaluation; the results (B, A) and the
+                            gradients of the weights come on top
 
-    Raises ValueError for sizes below 1; in use, for a table of another shape, device or dtype, where no action is
-    available to a state, and where a chunk does not fit into the limit.
+    Raises ValueError for sizes below 1. Methods raise ValueError if a table has the wrong shape, device or dtype, if a
+    state has no available action, and if a chunk does not fit into the limit.
     """
 
     def __init__(
@@ -61,51 +60,45 @@ class FactoredQ(nn.Module):
 
     @classmethod
     def from_sequential(cls, net: nn.Module, state_dim: int, **options) -> "FactoredQ":
-        """The same function as a plain network on [state; action] of `state_dim` and further numbers: an nn.Sequential,
-        also of others, or a module that holds just one (Pearl's `VanillaQValueNetwork`). Its weights are copied;
-        `options` are `chunk` and `memory_limit`.
+        """The same function as a plain network on [state; action], whose first `state_dim` inputs are the state: an
+        nn.Sequential, possibly nested, or a module that contains only one (Pearl's `VanillaQValueNetwork`). Its weights
+        are copied; `options` are `chunk` and `memory_limit`.
 
-        Raises ValueError where the network is no such chain of layers, or gives other values than its chain.
+        Raises ValueError if the network is not such a chain of layers, or computes something other than its chain.
         """
         layers = layers_of(net)
         check_layers(layers, state_dim)
-        made = cls.__new__(cls)
-        made._build(layers, state_dim, options.pop("chunk", "auto"), options.pop("memory_limit", MEMORY_LIMIT))
+        factored = cls.__new__(cls)
+        factored._build(layers, state_dim, options.pop("chunk", "auto"), options.pop("memory_limit", MEMORY_LIMIT))
         if options:
             raise TypeError(f"from_sequential takes chunk and memory_limit, found {sorted(options)}")
-        check_same(made, net)
-        return made
+        check_same_values(factored, net)
+        return factored
 
     def to_sequential(self) -> nn.Sequential:
         """A plain network on [state; action], with copies of the weights."""
         first = empty_linear(self.state_dim + self.action_dim, like=self.state_layer)
-        plain = nn.Sequential(first, *copies(self.rest))
+        plain = nn.Sequential(first, *copy_layers(self.rest))
         self.copy_to(plain)
         return plain
 
     def copy_to(self, net: nn.Module) -> None:
-        """Give the weights to a plain network of the same layers, such as the one this was made from."""
+        """Copy the weights into a plain network of the same layers, such as the one that this was made from."""
         first, *rest = layers_of(net)
         check_layers([first, *rest], self.state_dim)
-        mine = {"first": self._joined(), "first bias": self.state_layer.bias} | _weights(self.rest)
-        theirs = {"first": first.weight, "first bias": first.bias} | _weights(rest)
-        shapes = [
-            {name: None if weight is None else tuple(weight.shape) for name, weight in weights.items()}
-            for weights in (mine, theirs)
-        ]
-        if shapes[0] != shapes[1]:
+        joined = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
+        source = {"first": joined, "first bias": self.state_layer.bias} | _weights(self.rest)
+        target = {"first": first.weight, "first bias": first.bias} | _weights(rest)
+        if _shapes(source) != _shapes(target):
             raise ValueError(f"expected a network of the same layers, found {net}")
         with torch.no_grad():
-            for name, weight in theirs.items():
+            for name, weight in target.items():
                 if weight is not None:
-                    weight.copy_(mine[name])
-
-    def _joined(self) -> torch.Tensor:
-        return torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
+                    weight.copy_(source[name])
 
     def forward(self, states: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Values of all actions (A, d) in all states (B, S): (B, A). As in the other methods, each state may have a
-        table of its own (B, A, d)."""
+        """Values of all actions (A, d) in all states (B, S): (B, A). Here and in the other methods, each state may have
+        its own table (B, A, d)."""
         return torch.cat(over_actions([self], states, actions, lambda values, _: values[0]), dim=1)
 
     def of(self, states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
@@ -113,17 +106,17 @@ class FactoredQ(nn.Module):
         return self.rest(self.state_layer(states) + self.action_layer(features)).squeeze(-1)
 
     def best(self, states: torch.Tensor, actions: torch.Tensor, available: torch.Tensor | None = None) -> Best:
-        """The largest value in each state among the actions (A, d) that are `available` (B, A), and whose it is; no
-        (B, A) is held."""
+        """The largest value in each state among the actions (A, d) that are `available` (B, A), and its action, without
+        allocating (B, A)."""
         if not actions.shape[-2]:
             raise ValueError("there are no actions to choose from")
         check_available(available, len(states), actions.shape[-2])
 
-        def largest(values, columns):
-            found = only(values[0], available, columns, -torch.inf).max(dim=1)
-            return found.values, found.indices + columns.start
+        def best_of_chunk(values, columns):
+            largest = masked(values[0], available, columns, -torch.inf).max(dim=1)
+            return largest.values, largest.indices + columns.start
 
-        values, indices = map(torch.stack, zip(*over_actions([self], states, actions, largest), strict=True))
+        values, indices = map(torch.stack, zip(*over_actions([self], states, actions, best_of_chunk), strict=True))
         winner = values.max(dim=0)
         return Best(winner.values, indices.gather(0, winner.indices.unsqueeze(0)).squeeze(0))
 
@@ -135,33 +128,33 @@ class FactoredQ(nn.Module):
         *,
         temperature: float = 1.0,
     ) -> torch.Tensor:
-        """temperature × log Σ exp(Q / temperature) over the available actions of each state: (B,). The soft value of
-        maximum-entropy learning (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
+        """The soft value of each state (B,): temperature × log Σ exp(Q / temperature) over its available actions
+        (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
         check_available(available, len(states), actions.shape[-2])
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, found {temperature}; `best` is its limit at 0")
 
-        def summed(values, columns):
-            lowest = torch.finfo(values[0].dtype).min  # infinity has no gradient where nothing in a chunk is available
-            return only(values[0] / temperature, available, columns, lowest).logsumexp(dim=1)
+        def soft_value_of_chunk(values, columns):
+            lowest = torch.finfo(values[0].dtype).min  # -inf has no gradient if a chunk has no available action
+            return masked(values[0] / temperature, available, columns, lowest).logsumexp(dim=1)
 
-        return temperature * torch.stack(over_actions([self], states, actions, summed)).logsumexp(dim=0)
+        return temperature * torch.stack(over_actions([self], states, actions, soft_value_of_chunk)).logsumexp(dim=0)
 
-    def pairs(self, in_states: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        """Values of the actions (C, d) or (B, C, d) from what the first layer made of the states (B, H): (B, C)."""
-        pairs = in_states.unsqueeze(1) + self.action_layer(features)  # (B, C, H)
-        # as rows, for layers that look at their second dimension; no view, since a ReLU in place would copy its base
+    def pairs(self, state_part: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """Values (B, C) of the actions (C, d) or (B, C, d), given the states' part of the first layer (B, H)."""
+        pairs = state_part.unsqueeze(1) + self.action_layer(features)  # (B, C, H)
+        # two dimensions, which some layers expect; _unsafe_view, because an in-place ReLU on a view would copy its base
         rows = torch.ops.aten._unsafe_view(pairs, (-1, pairs.shape[2]))
         return self.rest(rows).reshape(pairs.shape[:2])
 
     @property
     def kept_bytes(self) -> int:
-        """That one pair of a state and an action keeps for the backward pass."""
+        """Bytes that one pair of a state and an action keeps for the backward pass."""
         return self._kept_numbers * self.state_layer.weight.element_size()
 
     @property
     def gradient_bytes(self) -> int:
-        """That the backward pass needs for one pair besides."""
+        """Further bytes that the backward pass needs per pair."""
         return 2 * self._widest * self.state_layer.weight.element_size()
 
     def _build(self, layers: list[nn.Module], state_dim: int, chunk, memory_limit: int) -> None:
@@ -176,7 +169,7 @@ class FactoredQ(nn.Module):
         width = first.out_features
         self.state_layer = empty_linear(state_dim, like=first)
         self.action_layer = empty_linear(self.action_dim, like=first, bias=False)
-        self.rest = nn.Sequential(*copies(rest))
+        self.rest = nn.Sequential(*copy_layers(rest))
         with torch.no_grad():
             for layer, weight in zip(
                 (self.state_layer, self.action_layer), first.weight.split([state_dim, self.action_dim], 1), strict=True
@@ -185,14 +178,13 @@ class FactoredQ(nn.Module):
             if first.bias is not None:
                 self.state_layer.bias.copy_(first.bias)
         self._kept_numbers = numbers_kept(self.rest, width)
-        self._widest = max(width, *(each.out_features for each in rest if isinstance(each, nn.Linear)))
+        self._widest = max(width, *(layer.out_features for layer in rest if isinstance(layer, nn.Linear)))
 
 
 def expected_minimum(
     critics: Sequence[FactoredQ], states: torch.Tensor, actions: torch.Tensor, policy: torch.Tensor
 ) -> torch.Tensor:
-    """Σ_a π(a|s) · min over the critics of Q(s, a), for policy (B, A): (B,). Where an action's probability is 0 its
-    value does not count."""
+    """Σ_a π(a|s) · min over the critics of Q(s, a), (B,), for a policy (B, A)."""
 
     def expected(values, columns):
         return (policy[:, columns] * torch.stack(values).amin(dim=0)).sum(dim=1)
@@ -201,22 +193,26 @@ def expected_minimum(
 
 
 def check_available(available: torch.Tensor | None, rows: int, count: int) -> None:
-    """Raises ValueError where `available` is not (rows, count) of bool, or a row has no action."""
+    """Raises ValueError if `available` is not bool (rows, count), or a row has no available action."""
     if available is None:
         return
     if available.dtype != torch.bool or tuple(available.shape) != (rows, count):
         raise ValueError(
             f"available must be bool of shape ({rows}, {count}), found {available.dtype} of {tuple(available.shape)}"
         )
-    if not (some := available.any(dim=1)).all():
-        raise ValueError(f"rows {(~some).nonzero().flatten().tolist()[:10]} have no available action")
+    if not (any_action := available.any(dim=1)).all():
+        raise ValueError(f"rows {(~any_action).nonzero().flatten().tolist()[:10]} have no available action")
 
 
 def _weights(layers) -> dict:
-    """The weights of layers after the first, by their place."""
-    return {(place, name): weight for place, layer in enumerate(layers) for name, weight in layer.named_parameters()}
+    """The weights of layers after the first, by (index of the layer, name)."""
+    return {(index, name): weight for index, layer in enumerate(layers) for name, weight in layer.named_parameters()}
 
 
-def only(values: torch.Tensor, available: torch.Tensor | None, columns: slice, otherwise: float) -> torch.Tensor:
-    """The values (B, C) of available actions, `otherwise` elsewhere."""
-    return values if available is None else values.masked_fill(~available[:, columns], otherwise)
+def _shapes(weights: dict) -> dict:
+    return {name: None if weight is None else tuple(weight.shape) for name, weight in weights.items()}
+
+
+def masked(values: torch.Tensor, available: torch.Tensor | None, columns: slice, fill: float) -> torch.Tensor:
+    """The values (B, C) of available actions, and `fill` for the others."""
+    return values if available is None else values.masked_fill(~available[:, columns], fill)

@@ -1,4 +1,4 @@
-"""Soft actor-critic over many actions with features, whose update never holds (batch, actions, hidden)."""
+"""Soft actor-critic over many actions with features, whose update never allocates (batch, actions, hidden)."""
 
 from copy import deepcopy
 
@@ -6,24 +6,23 @@ import torch
 from tensordict import TensorDictBase
 from torch.nn.functional import mse_loss
 
-from .factored_dqn import discounted, follow, next_available
+from .factored_dqn import bootstrapped, next_available, soft_update
 from .factored_q import FactoredQ, check_available, expected_minimum
 
 
 class FactoredSAC:
     """Soft actor-critic for discrete actions (Christodoulou 2019, arXiv:1910.07207) on three FactoredQ.
 
-    Args:
-        actor: gives the logit of each action; a network over action features as well, so that what is learned of
-            an action tells about those like it
-        critics: two Q-networks; copies become their targets
-        actions: (A, d) features of all actions, on the networks' device
-        discount: of a step
-        tau: share of the online weights that goes into the targets' after each update
-        learning_rate: of Adam, for all three and the temperature
-        entropy_share: the policy's entropy is held at this share of log(number of available actions)
+        actor           returns the logit of each action from its features, so that what it learns about one action
+                    generalizes to similar ones
+    critics         two Q-networks; copies become their targets
+    actions         (A, d) features of all actions, on the networks' device
+    discount        per step
+    tau             weight of the online critics when their targets are updated, after each gradient step
+    learning_rate   of Adam, for actor, critics and temperature
+    entropy_share   target entropy of the policy, as a fraction of log(number of available actions)
 
-    `act` draws, `update` learns from a batch as FactoredDQN's does. Values of all actions are held as (B, A) numbers.
+    `act` samples actions, `update` learns from a batch like FactoredDQN's. It allocates (B, A) for policy and values.
     """
 
     def __init__(
@@ -45,13 +44,13 @@ class FactoredSAC:
         self.optimizer = torch.optim.Adam(learned, lr=learning_rate)
 
     def act(self, states: torch.Tensor, available: torch.Tensor | None = None, *, greedy: bool = False) -> torch.Tensor:
-        """An action (B,) for each state (B, S), drawn from the policy, or its most likely one."""
+        """An action (B,) for each state (B, S): sampled from the policy or, if `greedy`, the most likely one."""
         with torch.no_grad():
             log_policy = self.log_policy(states, available)
         return log_policy.argmax(dim=1) if greedy else log_policy.exp().multinomial(1).squeeze(1)
 
     def log_policy(self, states: torch.Tensor, available: torch.Tensor | None = None) -> torch.Tensor:
-        """Log-probabilities of all actions (B, A), -inf where they are not available."""
+        """Log-probabilities of all actions (B, A), -inf if they are not available."""
         check_available(available, len(states), len(self.actions))
         logits = self.actor(states, self.actions)
         return (logits if available is None else logits.masked_fill(~available, -torch.inf)).log_softmax(dim=1)
@@ -60,15 +59,15 @@ class FactoredSAC:
         """One gradient step of actor, critics and temperature. Returns their losses, the policy's entropy and the
         temperature."""
         states, features = batch["observation"], self.actions[batch["action"].reshape(len(batch))]
-        goal = self.goals(batch)
-        critic_loss = sum(mse_loss(critic.of(states, features), goal) for critic in self.critics)
-        actor_loss, entropy, most = self._actor_loss(states, batch.get("action_mask", None))
-        temperature_loss = self.log_temperature * (entropy - self.entropy_share * most).mean()
+        td_targets = self.goals(batch)
+        critic_loss = sum(mse_loss(critic.of(states, features), td_targets) for critic in self.critics)
+        actor_loss, entropy, max_entropy = self._actor_loss(states, batch.get("action_mask", None))
+        temperature_loss = self.log_temperature * (entropy - self.entropy_share * max_entropy).mean()
         self.optimizer.zero_grad()
         (critic_loss + actor_loss + temperature_loss).backward()
         self.optimizer.step()
         for target, critic in zip(self.targets, self.critics, strict=True):
-            follow(target, critic, self.tau)
+            soft_update(target, critic, self.tau)
         return {
             "critic_loss": critic_loss.item(),
             "actor_loss": actor_loss.item(),
@@ -78,21 +77,21 @@ class FactoredSAC:
 
     @property
     def temperature(self) -> float:
-        """What a unit of entropy is worth in reward."""
+        """The reward that one unit of entropy is worth."""
         return self.log_temperature.exp().item()
 
     def goals(self, batch: TensorDictBase) -> torch.Tensor:
-        """What the values (B,) should be: the reward, and the soft value of the next state."""
-        after = batch["next", "observation"]
+        """TD targets (B,): the reward plus the discounted soft value of the next state."""
+        next_states = batch["next", "observation"]
         with torch.no_grad():
-            log_policy = self.log_policy(after, next_available(batch))
+            log_policy = self.log_policy(next_states, next_available(batch))
             policy = log_policy.exp()
-            value = expected_minimum(self.targets, after, self.actions, policy)
-            following = value + self.temperature * _entropy(policy, log_policy)
-        return discounted(batch, following, self.discount)
+            values = expected_minimum(self.targets, next_states, self.actions, policy)
+            soft_values = values + self.temperature * _entropy(policy, log_policy)
+        return bootstrapped(batch, soft_values, self.discount)
 
     def _actor_loss(self, states, available):
-        """Equation 12 of the paper, the policy's entropy (B,), and the largest there can be (B,)."""
+        """The loss (equation 12 of the paper), the policy's entropy (B,) and the largest possible entropy (B,)."""
         log_policy = self.log_policy(states, available)
         policy = log_policy.exp()
         with torch.no_grad():

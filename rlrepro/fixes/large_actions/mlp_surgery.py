@@ -1,24 +1,24 @@
-"""Plain networks on [state; action] as chains of layers, to be taken apart and put together."""
+"""Take plain networks on [state; action] apart into their layers, and check and copy these."""
 
 from copy import deepcopy
 
 import torch
 from torch import nn
 
-NOT_ON_ITS_OWN = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # a row depends on more than itself
-ROWS, COLUMNS = 3, 5  # states and actions on which a network is compared with its factored form
-TOLERANCE = 1e-9  # of the largest value, computed in float64
+NOT_PER_ROW = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # a row depends on others, or on chance
+STATES, ACTIONS = 3, 5  # on which a network is compared with its factored form
+TOLERANCE = 1e-9  # relative to the largest value, in float64
 
 
 def layers_of(net: nn.Module) -> list[nn.Module]:
-    """The layers of a chain, in order; one that is used twice comes twice."""
+    """The layers of a chain, in order; a layer that is used twice appears twice."""
     parts = [part for part in net._modules.values() if part is not None]
     return [layer for part in parts for layer in layers_of(part)] if parts else [net]
 
 
 def check_layers(layers: list[nn.Module], state_dim: int) -> None:
-    """Raises ValueError where the first is no plain linear layer on a state and an action, nothing with weights comes
-    after it, or rows are not treated on their own."""
+    """Raises ValueError if the first layer is not a plain linear layer on a state and an action, if there is no further
+    linear layer, or if a layer does not process each row independently."""
     first, *rest = layers
     if type(first) is not nn.Linear or not 0 < state_dim < first.in_features or _has_hooks(first):
         raise ValueError(
@@ -30,43 +30,44 @@ def check_layers(layers: list[nn.Module], state_dim: int) -> None:
             f"expected a network with a hidden layer: without one there is nothing to factor; found {layers}"
         )
     for layer in layers:
-        if isinstance(layer, NOT_ON_ITS_OWN):
-            raise ValueError(f"each row must be treated on its own and without chance, found {layer}")
+        if isinstance(layer, NOT_PER_ROW):
+            raise ValueError(f"each row must be processed independently and deterministically, found {layer}")
 
 
-def check_same(factored, net: nn.Module) -> None:
-    """Raises ValueError where a FactoredQ gives other values than the network it was made from."""
+def check_same_values(factored, net: nn.Module) -> None:
+    """Raises ValueError if a FactoredQ computes other values than the network that it was made from."""
     if factored.state_layer.weight.is_meta:
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        states = torch.randn(ROWS, factored.state_dim, dtype=torch.float64)
-        actions = torch.randn(COLUMNS, factored.action_dim, dtype=torch.float64)
-        pairs = torch.cat([states.repeat_interleave(COLUMNS, dim=0), actions.repeat(ROWS, 1)], dim=1)
+        states = torch.randn(STATES, factored.state_dim, dtype=torch.float64)
+        actions = torch.randn(ACTIONS, factored.action_dim, dtype=torch.float64)
+        pairs = torch.cat([states.repeat_interleave(ACTIONS, dim=0), actions.repeat(STATES, 1)], dim=1)
         expected = deepcopy(net).cpu().double()(pairs).flatten()
         same = len(expected) == len(pairs)
         if same:
             factored = deepcopy(factored).cpu().double()
-            found = factored.pairs(factored.state_layer(states), actions).flatten()
-            same = (found - expected).abs().max() <= TOLERANCE * expected.abs().max()
+            values = factored.pairs(factored.state_layer(states), actions).flatten()
+            same = (values - expected).abs().max() <= TOLERANCE * expected.abs().max()
     if not same:
         raise ValueError(f"the network does not compute one value by its layers in turn: {net}")
 
 
 def empty_linear(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.Linear:
-    """A layer with the outputs of another, whose weights are still to be written."""
+    """A layer with as many outputs as another, whose weights are not initialized."""
     bias = like.bias is not None if bias is None else bias
     options = {"bias": bias, "dtype": like.weight.dtype, "device": like.weight.device}
     return nn.utils.skip_init(nn.Linear, inputs, like.out_features, **options).requires_grad_(like.weight.requires_grad)
 
 
-def copies(layers) -> list[nn.Module]:
-    """Of layers. A ReLU after a linear layer, which does not need its own result, works in place."""
-    before, found = nn.Linear, []  # what comes first is the sum that the first layer makes
+def copy_layers(layers) -> list[nn.Module]:
+    """Copies of the layers after the first. A ReLU after a linear layer works in place, since a linear layer's backward
+    pass does not need its output."""
+    previous, copied = nn.Linear, []
     for layer in layers:
-        in_place = type(layer) is nn.ReLU and before is nn.Linear
-        found.append(nn.ReLU(inplace=True) if in_place else deepcopy(layer))
-        before = type(layer)
-    return found
+        in_place = type(layer) is nn.ReLU and previous is nn.Linear
+        copied.append(nn.ReLU(inplace=True) if in_place else deepcopy(layer))
+        previous = type(layer)
+    return copied
 
 
 def _has_hooks(layer: nn.Module) -> bool:

@@ -1,19 +1,18 @@
-"""Masks over many actions, each different one held once, in bits."""
+"""Masks over many actions; each different mask is stored once, as bits."""
 
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
-EVERYTHING = 0  # the number of the mask that allows every action, which takes no memory
+EVERYTHING = 0  # number of the mask that allows every action, which is not stored
 FIRST_ROWS = 2
 
 
 class PackedMasks:
-    """Gives numbers to masks of `width` bools, and masks to numbers. A mask takes ceil(width / 8) bytes.
+    """Maps masks of `width` bools to numbers and back. A mask takes ceil(width / 8) bytes.
 
-    `in_use()` says which numbers are still held elsewhere; the others are given anew when no room is left, before
-    there is made more of it.
+    `in_use()` returns the numbers that are still referenced; the others are reused before the storage grows.
     """
 
     def __init__(self, width: int, in_use: Callable[[], np.ndarray]):
@@ -27,13 +26,13 @@ class PackedMasks:
         return self.rows.nbytes
 
     def put(self, masks: torch.Tensor) -> torch.Tensor:
-        """The numbers (n,) of masks (n, width), of bool."""
+        """The numbers (n,) of bool masks (n, width)."""
         packed = np.packbits(masks.cpu().numpy(), axis=1, bitorder="little")
         everything = masks.all(dim=1).tolist()
-        found = np.empty(len(packed), np.int32)
+        numbers = np.empty(len(packed), np.int32)
         for index, row in enumerate(packed):
-            found[index] = EVERYTHING if everything[index] else self._number(row, found[:index])
-        return torch.from_numpy(found)
+            numbers[index] = EVERYTHING if everything[index] else self._number(row, numbers[:index])
+        return torch.from_numpy(numbers)
 
     def get(self, numbers: torch.Tensor, device) -> torch.Tensor:
         """The masks (..., width) of these numbers (...), unpacked on the device."""
@@ -55,7 +54,7 @@ class PackedMasks:
         return self._numbers[key]
 
     def _make_room(self, unwritten: np.ndarray) -> None:
-        """Forget masks that nothing refers to; where that frees less than half, double the room."""
+        """Drop masks that are no longer referenced; if that frees less than half of the rows, double them."""
         used = {int(number) for number in (*np.unique(self.in_use()), *unwritten)}
         self._numbers = {key: number for key, number in self._numbers.items() if number in used}
         room = len(self.rows)

@@ -1,4 +1,4 @@
-"""PearlFactoredQ: FactoredQ as a critic of Pearl.
+"""PearlFactoredQ: a FactoredQ as Pearl's critic.
 
 SoftActorCritic(..., critic_network_type=PearlFactoredQ)
 """
@@ -10,17 +10,17 @@ from .factored_q import FactoredQ
 
 
 class PearlFactoredQ(QValueNetwork):
-    """In the place of Pearl's `VanillaQValueNetwork`: the same layers, weights that begin alike, the same values up to
-    rounding. `options` are FactoredQ's. Raises ValueError for more than one output."""
+    """Replaces Pearl's `VanillaQValueNetwork`, with the same layers, the same initial weights and, up to rounding, the
+    same values. `options` are FactoredQ's. Raises ValueError for more than one output."""
 
     def __init__(self, state_dim: int, action_dim: int, hidden_dims: list[int], output_dim: int = 1, **options):
         super().__init__()
         if output_dim != 1:
-            raise ValueError(f"output_dim must be 1, a value for each state and action; found {output_dim}")
+            raise ValueError(f"output_dim must be 1, one value per state and action; found {output_dim}")
         self._model = FactoredQ(state_dim, action_dim, hidden_dims, **options)
 
     def apply(self, fn) -> "PearlFactoredQ":
-        """`fn` on the layers of the plain network: Pearl initialises weights so, by the sizes of a layer."""
+        """Apply `fn`, with which Pearl initializes weights by a layer's size, to the layers of the plain network."""
         plain = self._model.to_sequential().apply(fn)
         self._model.load_state_dict(FactoredQ.from_sequential(plain, self.state_dim).state_dict())
         return self
@@ -39,7 +39,7 @@ class PearlFactoredQ(QValueNetwork):
         action_batch: torch.Tensor,
         curr_available_actions_batch: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Values (B,) of one action a row (B, d), or (B, A) of each row's own actions (B, A, d)."""
+        """Values (B,) of one action per state (B, d), or (B, A) of each state's own actions (B, A, d)."""
         if action_batch.ndim == 2:
             return self._model.of(state_batch, action_batch)
         return self._model(state_batch, action_batch)

@@ -1,4 +1,4 @@
-"""FactoredQ, its learners and SharedActionBuffer on the torch and torchrl that are installed."""
+"""FactoredQ, its learners and SharedActionBuffer, with the installed torch and torchrl."""
 
 import pytest
 import torch
@@ -20,16 +20,20 @@ def table():
 def filled_buffer():
     torch.manual_seed(0)
     buffer = SharedActionBuffer(100, table(), batch_size=BATCH)
-    observation, after = torch.randn(2, 80, STATES)
+    observation, next_observation = torch.randn(2, 80, STATES)
     action = torch.randint(ACTIONS, (80,))
-    follows = {"observation": after, "reward": torch.randn(80, 1), "terminated": torch.zeros(80, 1, dtype=torch.bool)}
+    after = {
+        "observation": next_observation,
+        "reward": torch.randn(80, 1),
+        "terminated": torch.zeros(80, 1, dtype=torch.bool),
+    }
     mask = torch.rand(80, ACTIONS) < 0.5
     mask[:, 0] = True
     fields = {
         "observation": observation,
         "action": action,
         "action_mask": mask,
-        "next": follows | {"action_mask": mask},
+        "next": after | {"action_mask": mask},
     }
     data = TensorDict(fields, [80])
     buffer.extend(data)
@@ -42,21 +46,22 @@ def test_values_and_gradients_are_the_plain_networks():
     factored = FactoredQ.from_sequential(plain, STATES, chunk=64)
     states, actions = torch.randn(BATCH, STATES), table()
     pairs = torch.cat([states.repeat_interleave(ACTIONS, 0), actions.repeat(BATCH, 1)], 1)
-    expected, found = plain(pairs).view(BATCH, ACTIONS), factored(states, actions)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    expected, values = plain(pairs).view(BATCH, ACTIONS), factored(states, actions)
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-4)
     expected.square().mean().backward()
-    found.square().mean().backward()
+    values.square().mean().backward()
     joined = torch.cat([factored.state_layer.weight.grad, factored.action_layer.weight.grad], 1)
     torch.testing.assert_close(joined, plain[0].weight.grad, atol=1e-5, rtol=1e-4)
 
 
-def test_a_batch_has_what_was_stored():
+def test_a_batch_contains_what_was_stored():
     buffer, data = filled_buffer()
     batch = buffer.sample()
-    for row in batch:
-        (place,) = torch.nonzero((data["observation"] == row["observation"]).all(1)).flatten().tolist()
-        assert data["action"][place] == row["action"] and torch.equal(data["action_mask"][place], row["action_mask"])
-        assert torch.equal(data["next", "action_mask"][place], row["next", "action_mask"])
+    for sample in batch:
+        (index,) = torch.nonzero((data["observation"] == sample["observation"]).all(1)).flatten().tolist()
+        assert data["action"][index] == sample["action"]
+        assert torch.equal(data["action_mask"][index], sample["action_mask"])
+        assert torch.equal(data["next", "action_mask"][index], sample["next", "action_mask"])
 
 
 def critic():
@@ -67,7 +72,7 @@ def critic():
 def test_a_learner_learns(learner):
     buffer, _ = filled_buffer()
     networks = [critic()] if learner is FactoredDQN else [critic(), (critic(), critic())]
-    learns = learner(*networks, table(), discount=0.0, learning_rate=1e-2)
+    learning = learner(*networks, table(), discount=0.0, learning_rate=1e-2)
     key = "loss" if learner is FactoredDQN else "critic_loss"
-    losses = [learns.update(buffer.sample())[key] for _ in range(100)]
+    losses = [learning.update(buffer.sample())[key] for _ in range(100)]
     assert sum(losses[-20:]) < 0.5 * sum(losses[:20])
