@@ -321,7 +321,7 @@ def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = Non
 
     from rlrepro.cases import all_claims
     from rlrepro.evidence import read_records
-    from rlrepro.evidence.verdicts import verdict_rows, verdict_terminal
+    from rlrepro.evidence.verdicts import verdict_rows, verdict_table
 
     claims = [claim for claim in all_claims() if chapters is None or claim.chapter in chapters]
     if not claims:
@@ -336,5 +336,5 @@ def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = Non
         return
     machines, profiles = ({row["machine"] for row in rows}, {record.profile for record in records})
     title = f"{', '.join(sorted(machines))}, profile {', '.join(sorted(profiles)) or 'none'}"
-    Console().print(verdict_terminal(rows, title))
+    Console().print(verdict_table(rows, title))
     click.echo("How to read a verdict: README.md. The notebooks and records they come from: " + str(folder))

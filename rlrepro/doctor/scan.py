@@ -41,10 +41,9 @@ def examine(
 ) -> Examination:
     """Every finding in the .py and .ipynb files under the paths, in their order. Nothing of them is run.
 
-    Args:
-        select, ignore: codes, or their beginnings ("TS"); none selected is all
-        exclude: patterns of paths that are left out
-        versions: releases by library; by default what each project pins, and what its code needs
+    select, ignore  codes, or their beginnings ("TS"); none selected is all
+    exclude         patterns of paths that are left out
+    versions        releases by library; by default what each project pins, and what its code needs
 
     Raises FileNotFoundError for a path that does not exist, and UnknownCode for a code that no rule has.
     """

@@ -54,9 +54,9 @@ def plan(
     """Plan one update of a library's algorithm around these networks: its own code is run on tensors that have shapes
     and no memory, so a laptop can plan for any card. A few rows are run for real, to measure operators on this machine.
 
-    - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which gives (parameters, state), and critic(obs)
-    - "sb3-ppo": the policy, as model.policy is, and None
-    - "torchrl-ppo": a ProbabilisticActor with return_log_prob=True, and a ValueOperator
+    "tianshou-ppo", "tianshou-a2c"  actor(obs, state, info), which gives (parameters, state), and critic(obs)
+    "sb3-ppo"                       the policy, as model.policy is, and None
+    "torchrl-ppo"                   a ProbabilisticActor with return_log_prob=True, and a ValueOperator
 
     tianshou's parameters are what `dist_fn` takes, and its critic gives (rows, 1). Networks are copied, not changed;
     build those that are too large for this machine under `torch.device("meta")`, then no rows are run and no margins

@@ -31,12 +31,11 @@ class EnsemblePPO:
     """Train K independent PPO learners at once; member k learns what Stable-Baselines3's
     `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with these hyper-parameters, up to rounding.
 
-    Args:
-        env: an id of Gymnasium, a function that makes an environment, or one of these for each member
-        seeds: of the members; as many as there are to be
-        n_envs: environments a member
-        vectorization: "sync" steps the environments here, "async" each in a process of its own (needs loky), "auto"
-            measures which is faster
+    env            an id of Gymnasium, a function that makes an environment, or one of these for each member
+    seeds          of the members; as many as there are to be
+    n_envs         environments a member
+    vectorization  "sync" steps the environments here, "async" each in a process of its own (needs loky), "auto"
+                   measures which is faster
 
     The other parameters are Stable-Baselines3's, whose PPO documents them. Networks are its `MlpPolicy`, with
     `policy_kwargs`; learning_rate and clip_range may be functions of the remaining progress (1 to 0). All members share

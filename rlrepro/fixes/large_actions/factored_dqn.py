@@ -12,12 +12,11 @@ from .factored_q import FactoredQ
 class FactoredDQN:
     """Double DQN (van Hasselt et al. 2015, arXiv:1509.06461) on a FactoredQ.
 
-    Args:
-        network: the online Q-network; a copy becomes the target
-        actions: (A, d) features of all actions, on the network's device
-        discount: of a step
-        tau: share of the online weights that goes into the target's after each update
-        learning_rate: of Adam
+    network        the online Q-network; a copy becomes the target
+    actions        (A, d) features of all actions, on the network's device
+    discount       of a step
+    tau            share of the online weights that goes into the target's after each update
+    learning_rate  of Adam
 
     `act` chooses, `update` learns from a batch in TorchRL's form, as SharedActionBuffer gives it: "observation",
     "action" (rows of the table), ("next", "observation"), ("next", "reward"), ("next", "terminated"), and masks where

@@ -28,12 +28,11 @@ class FactoredQ(nn.Module):
     `memory_limit` has room; those of further chunks are dropped and computed again in the backward pass
     (torch.utils.checkpoint, after arXiv:1604.06174). Values and gradients are the plain network's, up to rounding.
 
-    Args:
-        state_dim, action_dim: numbers in a state and in an action's features
-        hidden: widths of the hidden layers, each followed by a ReLU
-        chunk: actions at a time; "auto" takes what the limit has room for
-        memory_limit: bytes of activations and their gradients in one evaluation; the results (B, A) and gradients
-            of the weights come on top
+    state_dim, action_dim   numbers in a state and in an action's features
+    hidden                  widths of the hidden layers, each followed by a ReLU
+    chunk                   actions at a time; "auto" takes what the limit has room for
+    memory_limit            bytes of activations and their gradients in one evaluation; the results (B, A) and gradients
+                            of the weights come on top
 
     Raises ValueError for sizes below 1; in use, for a table of another shape, device or dtype, where no action is
     available to a state, and where a chunk does not fit into the limit.

@@ -13,15 +13,14 @@ from .factored_q import FactoredQ, check_available, expected_minimum
 class FactoredSAC:
     """Soft actor-critic for discrete actions (Christodoulou 2019, arXiv:1910.07207) on three FactoredQ.
 
-    Args:
-        actor: gives the logit of each action; a network over action features as well, so that what is learned of
-            an action tells about those like it
-        critics: two Q-networks; copies become their targets
-        actions: (A, d) features of all actions, on the networks' device
-        discount: of a step
-        tau: share of the online weights that goes into the targets' after each update
-        learning_rate: of Adam, for all three and the temperature
-        entropy_share: the policy's entropy is held at this share of log(number of available actions)
+    actor           gives the logit of each action; a network over action features as well, so that what is learned of
+                    an action tells about those like it
+    critics         two Q-networks; copies become their targets
+    actions         (A, d) features of all actions, on the networks' device
+    discount        of a step
+    tau             share of the online weights that goes into the targets' after each update
+    learning_rate   of Adam, for all three and the temperature
+    entropy_share   the policy's entropy is held at this share of log(number of available actions)
 
     `act` draws, `update` learns from a batch as FactoredDQN's does. Values of all actions are held as (B, A) numbers.
     """

@@ -18,13 +18,12 @@ REFUSED = ("transform", "transform_factory", "prefetch", "shared")
 class SharedActionBuffer(ReplayBuffer):
     """torchrl's ReplayBuffer for large sets of discrete actions.
 
-    Args:
-        capacity: transitions; the oldest are overwritten
-        actions: (A, d) features of all actions, held once, on the device of the batches
-        device: of the batches and the table; None is where `actions` is
-        storage: a storage of torchrl for tensors; None is LazyTensorStorage(capacity) on the CPU
-        options: further arguments of ReplayBuffer (batch_size, sampler, ...), except transform, transform_factory,
-            prefetch and shared
+    capacity    transitions; the oldest are overwritten
+    actions     (A, d) features of all actions, held once, on the device of the batches
+    device      of the batches and the table; None is where `actions` is
+    storage     a storage of torchrl for tensors; None is LazyTensorStorage(capacity) on the CPU
+    options     further arguments of ReplayBuffer (batch_size, sampler, ...), except transform, transform_factory,
+                prefetch and shared
 
     `extend` and `add` take transitions in TorchRL's form, with "action" a row of the table, and, where not every action
     is available, bools (A,) in "action_mask" for the state and ("next", "action_mask") for the next. The action is

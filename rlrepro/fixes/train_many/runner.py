@@ -63,22 +63,21 @@ def train_many(
     """Call `fn(**config)` for each config, `n_jobs` at a time, each in a process that has only as many threads as leave
     the others theirs. Returns one Outcome a config, in their order.
 
-    Args:
-        fn: may be defined in a notebook; it and the configs travel by pickle.
-        n_jobs: at once; None is as many as there are cores (with Ray: CPUs of the cluster).
-        threads: of each process; None is `thread_budget(n_jobs)`, with Ray 1. With another number sums may be rounded
-            in another order, so fix it where results must agree to the last bit for different `n_jobs`.
-        backend: "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
-        on_error: "keep": a failed or killed training is an Outcome with `error`, and the others go on. "raise": the
-            first one ends the run with TrainingFailed.
-        resume: a folder where each result is written as it comes; those that are there are not computed again. They
-            belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder. A `fn`
-            that its name does not tell from others (a lambda, a partial, a closure, anything bound to an object) is
-            refused; a decorated function is not, where its module has it under that name. None keeps results until
-            the end of the call; when it is interrupted, they stay, and the message says where.
-        seed: Python's, NumPy's and torch's generators are seeded before each training, from this and its config, so
-            that it doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` gets that
-            seed if its config has none; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
+    fn        may be defined in a notebook; it and the configs travel by pickle.
+    n_jobs    at once; None is as many as there are cores (with Ray: CPUs of the cluster).
+    threads   of each process; None is `thread_budget(n_jobs)`, with Ray 1. With another number sums may be rounded in
+              another order, so fix it where results must agree to the last bit for different `n_jobs`.
+    backend   "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
+    on_error  "keep": a failed or killed training is an Outcome with `error`, and the others go on. "raise": the first
+              one ends the run with TrainingFailed.
+    resume    a folder where each result is written as it comes; those that are there are not computed again. They
+              belong to the name of `fn`, its config and `seed`: after a change of `fn`, take another folder. A `fn`
+              that its name does not tell from others (a lambda, a partial, a closure, anything bound to an object) is
+              refused; a decorated function is not, where its module has it under that name. None keeps results until
+              the end of the call; when it is interrupted, they stay, and the message says where.
+    seed      Python's, NumPy's and torch's generators are seeded before each training, from this and its config, so
+              that it doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` gets that
+              seed if its config has none; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
 
     Raises ValueError for a number below 1, a word that is not listed, or what can't be pickled, ImportError where Ray
     is not installed, OSError where nothing can be written to `resume`, RuntimeError where another run is using it.
