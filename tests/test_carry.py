@@ -1,4 +1,4 @@
-"""What is carried to a machine without a network: by the metadata of what is installed here, and by pip."""
+"""The bundle for a machine without a network, from the metadata of installed packages and by pip."""
 
 import os
 import subprocess
@@ -12,60 +12,60 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rlrepro.cli import main
-from rlrepro.course import offline_bundle as carry
-from rlrepro.course.offline_bundle import LEFT_OUT, CannotCarry, closure, read_packages
+from rlrepro.course import offline_bundle
+from rlrepro.course.offline_bundle import NOT_BUNDLED, CannotCarry, carry, missing_packages, read_packages
 from rlrepro.metadata import requirements
 
 
 def test_all_that_is_needed_is_carried_as_it_is_installed_here():
-    carried = closure(requirements(), "3.12", {})
+    carried = missing_packages(requirements(), "3.12", {})
     assert {"tianshou", "deepdiff", "ordered-set", "pyzmq"} <= set(carried)  # the last is five arrows away
     assert carried == {name: metadata.version(name) for name in carried}
-    assert not {"ray", "pytest", "jupyter-book", "nvidia-cublas", "triton", "sympy", *LEFT_OUT} & set(carried)
+    assert not {"ray", "pytest", "jupyter-book", "nvidia-cublas", "triton", "sympy", *NOT_BUNDLED} & set(carried)
 
 
 def test_what_is_left_out_is_needed_by_something():
     """A name that nothing needs any more, or that is misspelt, leaves nothing out."""
-    carried = closure(requirements(), "3.12", {})
+    carried = missing_packages(requirements(), "3.12", {})
     texts = [text for texts in (requirements(), *map(metadata.requires, carried)) for text in texts or ()]
-    assert {canonicalize_name(Requirement(text).name) for text in texts} >= set(LEFT_OUT)
+    assert {canonicalize_name(Requirement(text).name) for text in texts} >= set(NOT_BUNDLED)
 
 
 def test_the_other_pythons_markers_count():
     """tensordict needs orjson on Python before 3.13."""
-    assert "orjson" in closure(["tensordict"], "3.12", {})
-    assert "orjson" not in closure(["tensordict"], "3.13", {})
-    assert not closure(['tqdm; sys_platform == "darwin"', 'tqdm; extra == "ray"'], "3.12", {})
+    assert "orjson" in missing_packages(["tensordict"], "3.12", {})
+    assert "orjson" not in missing_packages(["tensordict"], "3.13", {})
+    assert not missing_packages(['tqdm; sys_platform == "darwin"', 'tqdm; extra == "ray"'], "3.12", {})
 
 
 def test_what_is_there_is_not_carried_nor_what_it_needs_alone():
-    assert {"deepdiff", "ordered-set"} <= set(closure(["tianshou"], "3.12", {}))
-    assert not {"deepdiff", "ordered-set"} & set(closure(["tianshou"], "3.12", {"deepdiff": "7.5"}))
+    assert {"deepdiff", "ordered-set"} <= set(missing_packages(["tianshou"], "3.12", {}))
+    assert not {"deepdiff", "ordered-set"} & set(missing_packages(["tianshou"], "3.12", {"deepdiff": "7.5"}))
 
 
 def test_what_is_there_in_a_version_that_will_not_do_is_carried():
     """tianshou needs pandas before 3 and matplotlib from 3.0."""
-    carried = closure(["tianshou"], "3.12", {"pandas": "3.1.1", "matplotlib": "3.0", "tqdm": "0.0.1"})
+    carried = missing_packages(["tianshou"], "3.12", {"pandas": "3.1.1", "matplotlib": "3.0", "tqdm": "0.0.1"})
     assert carried["pandas"] == metadata.version("pandas") and "matplotlib" not in carried and "tqdm" not in carried
-    assert "tqdm" in closure(["tianshou", "tqdm>=4"], "3.12", {"tqdm": "0.0.1"})  # for one of them it will do
+    assert "tqdm" in missing_packages(["tianshou", "tqdm>=4"], "3.12", {"tqdm": "0.0.1"})  # for one of them it will do
 
 
 def test_an_extra_brings_what_it_needs():
-    plain = closure(["gymnasium"], "3.12", {})
+    plain = missing_packages(["gymnasium"], "3.12", {})
     assert "mujoco" not in plain and "numpy" in plain
     for texts in (["gymnasium[mujoco]"], ["gymnasium", "gymnasium[mujoco]"], ["gymnasium[mujoco]", "gymnasium"]):
-        assert {*plain, "mujoco", "mujoco-core"} <= set(closure(texts, "3.12", {}))
+        assert {*plain, "mujoco", "mujoco-core"} <= set(missing_packages(texts, "3.12", {}))
 
 
 def test_another_torch_can_not_be_carried():
-    closure(requirements(), "3.12", {"torch": "2.11.0+cu130"})
-    with pytest.raises(CannotCarry, match=r"rlrepro needs torch.*2\.11.*the machine has 2\.3\.0: change it there"):
-        closure(requirements(), "3.12", {"torch": "2.3.0"})
+    missing_packages(requirements(), "3.12", {"torch": "2.11.0+cu130"})
+    with pytest.raises(CannotCarry, match=r"rlrepro needs torch.*2\.11.*the target has 2\.3\.0: change it there"):
+        missing_packages(requirements(), "3.12", {"torch": "2.3.0"})
 
 
 def test_what_is_not_installed_here_is_named():
     with pytest.raises(CannotCarry, match=r"rlrepro needs nowhere>=2 on Python 3\.12.*pip install 'nowhere>=2'"):
-        closure(["nowhere>=2"], "3.12", {})
+        missing_packages(["nowhere>=2"], "3.12", {})
 
 
 def test_reads_what_pip_prints(tmp_path):
@@ -84,39 +84,39 @@ def test_names_the_line_that_it_can_not_read(tmp_path, line):
 @pytest.fixture
 def few(monkeypatch):
     """What is to be carried, made small: a package, the one it needs, and an overlay."""
-    monkeypatch.setattr(carry, "requirements", lambda: ["deepdiff", "orjson"])
-    monkeypatch.setattr(carry, "known_releases", lambda: ["tianshou==1.0.0"])
+    monkeypatch.setattr(offline_bundle, "requirements", lambda: ["deepdiff", "orjson"])
+    monkeypatch.setattr(offline_bundle, "known_releases", lambda: ["tianshou==1.0.0"])
 
 
 def test_wheels_and_overlays_for_that_python(few, tmp_path):
-    carry.carry(tmp_path, "3.12", {"orjson": "3"})
+    carry(tmp_path, "3.12", {"orjson": "3"})
     wheels = [parse_wheel_filename(path.name) for path in (tmp_path / "wheels").iterdir()]
-    assert {name: str(version) for name, version, *_ in wheels} == closure(["deepdiff"], "3.12", {})
+    assert {name: str(version) for name, version, *_ in wheels} == missing_packages(["deepdiff"], "3.12", {})
     assert (tmp_path / "cache" / "overlays" / "cpython-312-linux-x86_64" / "tianshou-1.0.0" / "tianshou").is_dir()
     with pytest.raises(CannotCarry, match="wheels is not empty"):
-        carry.carry(tmp_path, "3.12")
+        carry(tmp_path, "3.12")
 
 
 def test_a_compiled_package_is_the_other_pythons(few, tmp_path):
-    carry.carry(tmp_path, "3.12", {"deepdiff": "7"})
+    carry(tmp_path, "3.12", {"deepdiff": "7"})
     (wheel,) = (tmp_path / "wheels").iterdir()
     assert "-cp312-cp312-manylinux" in wheel.name
 
 
 def test_a_package_without_a_wheel_for_that_python_is_named(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(carry, "closure", lambda *_: {"deepdiff": "7.0.1", "torchrl": "0.6.0"})
+    monkeypatch.setattr(offline_bundle, "missing_packages", lambda *_: {"deepdiff": "7.0.1", "torchrl": "0.6.0"})
     with pytest.raises(CannotCarry, match=r"no wheel of torchrl==0\.6\.0 for Python 3\.13"):
-        carry.carry(tmp_path, "3.13")
-    carry.carry(tmp_path, "3.12")  # nothing of the failed attempt is in the way
+        carry(tmp_path, "3.13")
+    carry(tmp_path, "3.12")  # nothing of the failed attempt is in the way
 
 
 def test_no_network_is_said(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(carry, "known_releases", dict)
+    monkeypatch.setattr(offline_bundle, "known_releases", dict)
     for name in ("PIP_CONFIG_FILE", "PIP_FIND_LINKS", "PIP_NO_CACHE_DIR"):
         monkeypatch.setenv(name, "/dev/null" if name == "PIP_CONFIG_FILE" else "")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # where nobody listens
     with pytest.raises(CannotCarry, match="could not be reached"):
-        carry.carry(tmp_path, "3.12")
+        carry(tmp_path, "3.12")
 
 
 def test_the_command_says_what_to_run_over_there(few, tmp_path):

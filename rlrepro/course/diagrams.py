@@ -1,4 +1,4 @@
-"""Drawings of what people get wrong. They show how something works; nothing in them was measured."""
+"""Drawings of how something works that is easily misunderstood. Nothing in them was measured."""
 
 import random
 
@@ -13,8 +13,8 @@ FREE = "#EEEEEE"
 def _drawing(title: str, *, width: float = 7.2, height: float, rows: int = 1):
     """A figure without axes lines, for boxes and arrows."""
     figure, axes = figures.new_figure(title, width=width, height=height, rows=rows)
-    for each in [axes] if rows == 1 else axes:
-        each.set_axis_off()
+    for panel in [axes] if rows == 1 else axes:
+        panel.set_axis_off()
     return figure, axes
 
 
@@ -23,36 +23,36 @@ def _arrow(axes, start, end, color=figures.NEUTRAL):
 
 
 def ppo_update():
-    """The stages of a PPO update, the rows that each passes through a network at a time, and which size cuts them."""
-    figure, axes = _drawing("One update of PPO: which size cuts which stage", height=4.4)
+    """The stages of a PPO update, and the size that limits how many transitions pass through a network at a time."""
+    figure, axes = _drawing("One PPO update: which size limits which stage", height=4.4)
     stages = (
-        ("collect", "actor", 1, figures.NEUTRAL, "a row for each\nenvironment"),
+        ("collect", "actor", 1, figures.NEUTRAL, "one for each\nenvironment"),
         ("returns", "critic", 4, figures.UPSTREAM, "max_batchsize"),
-        ("logp_old\nin 1.0.0", "actor", 12, figures.BUGGY, "nothing:\nall rows at once"),
+        ("logp_old\nin 1.0.0", "actor", 12, figures.BUGGY, "nothing:\nall at once"),
         ("logp_old\nfrom 1.1.0", "actor", 4, figures.UPSTREAM, "max_batchsize"),
         ("learn", "actor and critic,\nwith gradients", 3, figures.OURS, "batch_size"),
     )
-    for column, (stage, network, chunk, color, cut) in enumerate(stages):
+    for column, (stage, network, chunk, color, limit) in enumerate(stages):
         x = 2.2 * column
         for row in range(0, 12, chunk):
             axes.add_patch(Rectangle((x + 0.25, 12 - row - chunk), 1.2, chunk - 0.15, color=color, alpha=0.8))
         text = {"ha": "center", "fontsize": 10}
         axes.text(x + 0.85, 12.4, stage, fontweight="bold", va="bottom", **text)
         axes.text(x + 0.85, -0.4, network, va="top", color=figures.NEUTRAL, **text)
-        axes.text(x + 0.85, -2.6, cut, va="top", color=color, fontweight="bold", **text)
+        axes.text(x + 0.85, -2.6, limit, va="top", color=color, fontweight="bold", **text)
         if stage.endswith("1.1.0"):
             axes.text(x - 0.25, 6, "or", ha="center", va="center")
         elif column:
             _arrow(axes, (x - 0.6, 6), (x + 0.15, 6))
-    axes.text(-0.15, 6, "12 rows of the rollout", rotation=90, va="center", ha="right", color=figures.NEUTRAL)
+    axes.text(-0.15, 6, "12 transitions of the rollout", rotation=90, va="center", ha="right", color=figures.NEUTRAL)
     axes.text(-0.3, -0.4, "network", va="top", ha="right", color=figures.NEUTRAL)
-    axes.text(-0.3, -2.6, "cut by", va="top", ha="right", color=figures.NEUTRAL)
+    axes.text(-0.3, -2.6, "limited by", va="top", ha="right", color=figures.NEUTRAL)
     axes.set_xlim(-1.6, 10.6)
     axes.set_ylim(-4.4, 14.2)
     figure.described = (
-        "Five columns of the same 12 rows, cut into the blocks that pass through a network at a time. Collect: single "
-        "rows. Returns: blocks of max_batchsize, through the critic. logp_old in 1.0.0: one block of all rows, through "
-        "the actor; from 1.1.0 on, blocks of max_batchsize. Learn: blocks of batch_size, with gradients."
+        "Five columns of the same 12 transitions, in the blocks that pass through a network at a time. Collect: single "
+        "transitions. Returns: blocks of max_batchsize, through the critic. logp_old in 1.0.0: one block of all 12, "
+        "through the actor; from 1.1.0 on, blocks of max_batchsize. Learn: blocks of batch_size, with gradients."
     )
     return figure
 
@@ -132,12 +132,14 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
 
 
 def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int = 3) -> tuple[list, int]:
-    """Cores given to threads by turns of `turn` steps. An operation is `cores` steps of work, split over the threads of
-    a process; who is done with its part spins until all are. Returns (core, step, process, works), and how many
-    operations were finished."""
-    part = cores // threads
-    left = {(process, thread): part for process in range(processes) for thread in range(threads)}
-    waiting = list(left)
+    """Cores given to threads in turns of `turn` steps. An operation is `cores` steps of work, divided among the threads
+    of a process; a thread that has done its share spins until the others have.
+
+    Returns (core, step, process, works) for each slot, and how many operations were finished.
+    """
+    share = cores // threads
+    remaining = {(process, thread): share for process in range(processes) for thread in range(threads)}
+    waiting = list(remaining)
     random.Random(0).shuffle(waiting)
     running, slots, finished = {}, [], 0
     for step in range(steps):
@@ -148,20 +150,20 @@ def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int
                     waiting.append(holder)
                 running[core] = (waiting.pop(0), step)
         for core, (holder, _) in running.items():
-            works = left[holder] > 0
-            left[holder] -= works
+            works = remaining[holder] > 0
+            remaining[holder] -= works
             slots.append((core, step, holder[0], works))
         for process in range(processes):
-            own = [(process, thread) for thread in range(threads)]
-            if not any(left[each] for each in own):
-                left.update(dict.fromkeys(own, part))
+            team = [(process, thread) for thread in range(threads)]
+            if not any(remaining[member] for member in team):
+                remaining.update(dict.fromkeys(team, share))
                 finished += 1
     return slots, finished
 
 
 def actions_block():
-    """What goes into a critic when every action is evaluated, and what is left of it when the first layer is split."""
-    figure, axes = _drawing("All actions of a batch: put together, or split", height=4.2)
+    """The input of a critic that evaluates every action, and what remains of it if the first layer is split."""
+    figure, axes = _drawing("All actions of a batch: concatenated, or split", height=4.2)
     _box(axes, 0, 0, (3.6, 3.4, 1.5), "#BBBBBB")
     _box(axes, 3.6, 0, (0.35, 3.4, 1.5), figures.BUGGY)
     axes.text(1.8, 1.7, "the state,\nthe same for\nevery action", ha="center", va="center", fontsize=10)
@@ -186,31 +188,36 @@ def actions_block():
     _box(axes, 7.6, 0, (0.35, 2.0, 0), figures.BUGGY)
     for row in range(4):
         axes.plot((7.6, 7.95), (0.5 * row, 0.5 * row), color="white", lw=2)
-    axes.text(8.15, 1.0, "A × d, each action once,\nsome at a time", ha="left", va="center", fontsize=10)
+    axes.text(8.15, 1.0, "A × d, each action once,\na chunk at a time", ha="left", va="center", fontsize=10)
     axes.text(9.4, 5.0, "B × S + A × d numbers", ha="center", fontweight="bold", color=figures.OURS)
     axes.set_xlim(-0.8, 11.8)
     axes.set_ylim(-1.0, 5.5)
     figure.described = (
         "Left: a block of B states by A actions by S + d features, of which all but the last d are the state, repeated "
-        "for every action. Right: the same without repetition, B × S numbers of states and A × d of actions, which are "
-        "taken some at a time."
+        "for every action. Right: the same without repetition, B × S numbers for the states and A × d for the actions, "
+        "which are evaluated a chunk at a time."
     )
     return figure
 
 
 def _box(axes, x: float, y: float, size: tuple[float, float, float], color: str) -> None:
-    """A block with its front at (x, y); the depth goes up and to the right."""
+    """A block whose front has its lower left corner at (x, y); its depth goes up and to the right."""
     width, height, depth = size
-    away = depth * 0.6
+    slant = depth * 0.6
     faces = (
         [(x, y), (x + width, y), (x + width, y + height), (x, y + height)],
         [
             (x, y + height),
             (x + width, y + height),
-            (x + width + away, y + height + away),
-            (x + away, y + height + away),
+            (x + width + slant, y + height + slant),
+            (x + slant, y + height + slant),
         ],
-        [(x + width, y), (x + width + away, y + away), (x + width + away, y + height + away), (x + width, y + height)],
+        [
+            (x + width, y),
+            (x + width + slant, y + slant),
+            (x + width + slant, y + height + slant),
+            (x + width, y + height),
+        ],
     )
     for face, alpha in zip(faces, (0.85, 0.6, 0.7), strict=True):
         axes.add_patch(Polygon(face, facecolor=color, edgecolor="white", alpha=alpha, lw=1))

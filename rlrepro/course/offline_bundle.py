@@ -1,7 +1,7 @@
-"""What a machine without a network needs to run the course from a checkout: wheels, and overlays for its Python.
+"""Everything that a machine without a network needs to run the course from a checkout: wheels and overlays.
 
-It is a Linux machine on x86-64 that has torch. What rlrepro requires is followed as it is installed here, and carried
-in the version installed here, unless the other machine has one that will do.
+The target is a Linux machine on x86-64 that has torch. Packages are bundled in the versions installed here, following
+their requirements from rlrepro's on, unless the target has a version that satisfies them.
 """
 
 import re
@@ -19,90 +19,90 @@ from rlrepro.lab.pip import last_error, pip
 from rlrepro.metadata import requirements
 
 LINUX = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64", "os_name": "posix"}
-LEFT_OUT = {  # and why
-    "torch": "the machine's own, which fits its card",
+NOT_BUNDLED = {  # and why
+    "torch": "the target has its own, which fits its GPU",
     "jupyterlab": "where a reader opens notebooks",
     "jupyterlab-widgets": "its sliders",
     "widgetsnbextension": "sliders in another browser's page",
     "jedi": "completes what a reader types",
-    "debugpy": "stops where a reader wants to look",
-    "mujoco-studio": "a window with robots in it",
-    "virtualenv": "tianshou names it and imports it nowhere",
-    "aiohttp": "papermill names it for Python 3.12 and imports it nowhere",
+    "debugpy": "a debugger for readers",
+    "mujoco-studio": "shows robots in a window",
+    "virtualenv": "tianshou requires it and never imports it",
+    "aiohttp": "papermill requires it for Python 3.12 and never imports it",
 }
 
 
 class CannotCarry(RuntimeError):
-    """What is asked for can't be carried to the other machine."""
+    """The bundle can't be made for that machine."""
 
 
 def read_packages(file: Path) -> dict[str, str]:
-    """The version of each package of a machine, from what `pip list --format=freeze` printed there.
+    """The version of each package on a machine, from the output of `pip list --format=freeze` there.
 
-    Raises CannotCarry, naming the line, for another text.
+    Raises CannotCarry, naming the line, if the file is something else.
     """
-    found = {}
+    versions = {}
     for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1):
         if line.strip() and not line.startswith("#"):
             try:
-                name, found_version = parse_release(line.strip())
+                name, version = parse_release(line.strip())
             except ValueError:
                 raise CannotCarry(
-                    f"{file}, line {number}: expected 'name==version', found {line!r}. Make the file there with "
+                    f"{file}, line {number}: expected 'name==version', found {line!r}. Write the file there with "
                     "python3 -m pip list --format=freeze, or remove the line"
                 ) from None
-            found[name] = found_version
-    return found
+            versions[name] = version
+    return versions
 
 
-def closure(wanted: Iterable[str], python: str, there: Mapping[str, str]) -> dict[str, str]:
-    """The version, as installed here, of each package that `wanted` needs on that Python and that is not `there` in a
-    version that will do.
+def missing_packages(required: Iterable[str], python: str, on_target: Mapping[str, str]) -> dict[str, str]:
+    """The packages to bundle, with the version installed here: what `required` needs on that Python, with its own
+    requirements, except for packages that are `on_target` in a version that satisfies them.
 
-    Raises CannotCarry where torch is there in another version, and for a package that is not installed here.
+    Raises CannotCarry if the target's torch has the wrong version, or a package is not installed here.
     """
     target = LINUX | {"python_version": python, "python_full_version": f"{python}.0"}
-    carried, seen = {}, set()
-    waiting = [("rlrepro", "", text) for text in wanted]
+    bundled, seen = {}, set()
+    waiting = [("rlrepro", "", text) for text in required]
     while waiting:
-        by, extra, text = waiting.pop(0)  # what rlrepro itself needs comes first, also in an error
+        parent, extra, text = waiting.pop(0)  # breadth first, so that errors name rlrepro's own requirements first
         needed = Requirement(text)
         name = canonicalize_name(needed.name)
         if needed.marker and not needed.marker.evaluate(target | {"extra": extra}):
             continue
-        will_do = name in there and needed.specifier.contains(there[name], prereleases=True)
-        if name == "torch" and name in there and not will_do:
+        satisfied = name in on_target and needed.specifier.contains(on_target[name], prereleases=True)
+        if name == "torch" and name in on_target and not satisfied:
             raise CannotCarry(
-                f"{by} needs {name}{needed.specifier}, and the machine has {there[name]}: change it there"
+                f"{parent} needs {name}{needed.specifier}, and the target has {on_target[name]}: change it there"
             )
-        if will_do or name in LEFT_OUT:
+        if satisfied or name in NOT_BUNDLED:
             continue
         try:
-            carried[name] = metadata.version(name)
+            bundled[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             raise CannotCarry(
-                f"{by} needs {name}{needed.specifier} on Python {python}, and it is not installed here. "
+                f"{parent} needs {name}{needed.specifier} on Python {python}, and it is not installed here. "
                 f"Run: python -m pip install '{name}{needed.specifier}'"
             ) from None
         for extra in {"", *needed.extras}:
             if (name, extra) not in seen:
                 seen.add((name, extra))
                 waiting += [(name, extra, text) for text in metadata.requires(name) or ()]
-    return carried
+    return bundled
 
 
-def carry(folder: Path, python: str, there: Mapping[str, str] | None = None) -> None:
-    """Fill `folder` with `cache/`, the overlays, and `wheels/`, for a machine that has `there`.
+def carry(folder: Path, python: str, on_target: Mapping[str, str] | None = None) -> None:
+    """Fill `folder` with the overlays in `cache/` and with `wheels/`, for a machine that has the packages `on_target`.
 
-    Raises CannotCarry, and ReleaseUnavailable where an overlay can't be fetched.
+    Raises CannotCarry, and ReleaseUnavailable if an overlay can't be fetched.
     """
     wheels = folder / "wheels"
     if wheels.is_dir() and any(wheels.iterdir()):
         raise CannotCarry(f"{wheels} is not empty: remove it, or name another folder")
-    carried = closure(requirements(), python, there or {})
+    bundled = missing_packages(requirements(), python, on_target or {})
     for release in known_releases():
         install(release, python, folder / "cache")
-    pins = [f"{name}=={version}" for name, version in sorted(carried.items())]
+    pins = [f"{name}=={version}" for name, version in sorted(bundled.items())]
     try:
         done = pip("download", "--dest", str(wheels), *pins, python=python)
     except TookTooLong as error:
@@ -111,11 +111,11 @@ def carry(folder: Path, python: str, there: Mapping[str, str] | None = None) -> 
         return
     missing = re.search(r"No matching distribution found for (\S+)", done.stderr)
     if "connection broken" in done.stderr:
-        reason = "the package index could not be reached. Carry again when online"
+        reason = "the package index could not be reached. Try again when online"
     elif missing:
         reason = (
-            f"there is no wheel of {missing[1]} for Python {python} on Linux of x86-64. "
-            "Install a version of it here that has one, and carry again"
+            f"there is no wheel of {missing[1]} for Python {python} on Linux x86-64. "
+            "Install a version of it here that has one, and try again"
         )
     else:
         reason = "pip failed"
@@ -123,10 +123,10 @@ def carry(folder: Path, python: str, there: Mapping[str, str] | None = None) -> 
 
 
 def commands(folder: str) -> list[str]:
-    """What is to be run over there, in the checkout that `folder` lies in: once, and for each run."""
-    here = shlex.quote(folder)
+    """The commands to run on the target, in the checkout that has `folder`: the first once, the second each time."""
+    folder = shlex.quote(folder)
     return [
-        f"python3 -m pip install --no-index --no-deps --target {here}/site {here}/wheels/*.whl",
-        f"PYTHONPATH={here}/site:. RLREPRO_CACHE=$PWD/{here}/cache "
+        f"python3 -m pip install --no-index --no-deps --target {folder}/site {folder}/wheels/*.whl",
+        f"PYTHONPATH={folder}/site:. RLREPRO_CACHE=$PWD/{folder}/cache "
         "python3 -m rlrepro reproduce --device cuda --profile full",
     ]

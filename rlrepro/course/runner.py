@@ -1,6 +1,6 @@
-"""Run notebooks through papermill, so that a failed run loses nothing of an earlier one.
+"""Run notebooks through papermill, without losing an earlier run if one fails.
 
-A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT when it has succeeded.
+A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT once it has succeeded.
 """
 
 import math
@@ -24,7 +24,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 @dataclass(frozen=True)
 class Run:
-    """How a notebook's run went: `path` is the executed notebook, or the partial one with `error` set."""
+    """The result of running a notebook: `path` is the executed notebook; with `error`, what was executed of it."""
 
     name: str
     path: Path
@@ -33,11 +33,11 @@ class Run:
 
 
 class UnknownNotebook(ValueError):
-    """No notebook of that name, or no folder of notebooks."""
+    """There is no notebook with that name, or no folder of notebooks."""
 
 
 class UnknownParameter(ValueError):
-    """A parameter that none of the chosen notebooks has."""
+    """None of the chosen notebooks has a parameter with that name."""
 
 
 class Busy(RuntimeError):
@@ -45,31 +45,30 @@ class Busy(RuntimeError):
 
 
 def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
-    """The notebooks named by number ("02") or name, all where none is named. Raises UnknownNotebook otherwise."""
-    there = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
-    if not there:
+    """The notebooks with these numbers ("02") or names; all if none are given. Raises UnknownNotebook."""
+    notebooks = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+    if not notebooks:
         raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or name its folder")
-    names = ", ".join(path.stem for path in there)
-    chosen = []
+    chosen = set()
     for name in only:
-        found = [path for path in there if name in (path.stem, path.stem.split("_")[0])]
-        if not found:
-            raise UnknownNotebook(f"no notebook {name!r}; there are {names}")
-        chosen += found
-    return sorted(set(chosen)) if only else there
+        matching = {path for path in notebooks if name in (path.stem, path.stem.split("_")[0])}
+        if not matching:
+            raise UnknownNotebook(f"no notebook {name!r}; there are {', '.join(path.stem for path in notebooks)}")
+        chosen |= matching
+    return sorted(chosen) or notebooks
 
 
 def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
-    """The notebooks that `out` lacks, or their records, or has of another text; and with any of them those that judge
-    what the others measured."""
-    there = find_notebooks(folder=folder)
-    old = [path for path in there if not _is_of(Path(out) / path.name, path)]
-    last = [path for path in there if "run" in parameters_of(path)]
-    return sorted({*old, *last}) if old else []
+    """The notebooks that have to be run again: those that are missing in `out`, with their records, or have changed
+    since; and, with any of them, those that judge what the others measured."""
+    notebooks = find_notebooks(folder=folder)
+    changed = [path for path in notebooks if not _is_current(Path(out) / path.name, path)]
+    judging = [path for path in notebooks if "run" in parameters_of(path)]
+    return sorted({*changed, *judging}) if changed else []
 
 
 def parameters_of_run(out: Path) -> dict[str, object]:
-    """With which profile and device the notebooks in `out` were run; smoke and auto where there are none."""
+    """The profile and device with which the notebooks in `out` were run; smoke and auto if there are none."""
     for path in sorted(Path(out).glob("*.ipynb")):
         executed = _read(path)
         if executed and "papermill" in executed.metadata:
@@ -78,18 +77,18 @@ def parameters_of_run(out: Path) -> dict[str, object]:
     return {"profile": "smoke", "device": "auto"}
 
 
-def _is_of(executed: Path, notebook: Path) -> bool:
-    """Whether that is this notebook, executed, with its records beside it."""
-    found = _read(executed) if executed.with_suffix(".jsonl").exists() else None
-    return found is not None and _texts(found) == _texts(_read(notebook))
+def _is_current(executed: Path, notebook: Path) -> bool:
+    """Whether `executed` is this notebook, executed, with its records beside it."""
+    content = _read(executed) if executed.with_suffix(".jsonl").exists() else None
+    return content is not None and _sources(content) == _sources(_read(notebook))
 
 
-def _texts(notebook) -> list[str]:
+def _sources(notebook) -> list[str]:
     return [cell.source for cell in notebook.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
 
 
 def _read(path: Path):
-    """The notebook, or None where there is none that can be read."""
+    """The notebook, or None if it is missing or can't be read."""
     try:
         return nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.ValidationError):
@@ -98,21 +97,21 @@ def _read(path: Path):
 
 def parameters_of(notebook: Path) -> dict[str, str]:
     """The parameters of a notebook and what each means, from the comments in its parameters cell."""
-    found = papermill.inspect_notebook(str(notebook))
-    return {name: (each["help"] or "").strip() for name, each in found.items()}
+    parameters = papermill.inspect_notebook(str(notebook))
+    return {name: (parameter["help"] or "").strip() for name, parameter in parameters.items()}
 
 
 def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> None:
-    """Raises UnknownParameter, listing the valid ones, for a name that no notebook has: papermill only warns."""
+    """Raises UnknownParameter, with the valid names, for a name that no notebook has; papermill would only warn."""
     valid = {name for notebook in notebooks for name in parameters_of(notebook)}
     if unknown := set(given) - valid:
         raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
 
 
 def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
-    """Run each notebook with those of the parameters it has; yields a Run for each, failed ones too.
+    """Run each notebook with those of the parameters that it has. Yields a Run for each, including failed ones.
 
-    Raises Busy where another run holds `out`, and UnknownParameter before anything runs.
+    Raises Busy if another run is writing to `out`, and UnknownParameter before anything runs.
     """
     notebooks, out = list(notebooks), Path(out).resolve()
     check_parameters(notebooks, given)
@@ -132,21 +131,21 @@ def _run(notebook: Path, out: Path, given) -> Run:
     target = partial / notebook.name
     profile = given.get("profile", "smoke")
     allowed = math.ceil(limit(CELL_SECONDS.get(profile, CELL_SECONDS["full"])))
-    own, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
+    valid, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
     start = time.monotonic()
     error = None
     try:
         papermill.execute_notebook(
             notebook,
             target,
-            parameters={name: value for name, value in {**given, **folders}.items() if name in own},
+            parameters={name: value for name, value in {**given, **folders}.items() if name in valid},
             kernel_name="python3",
             cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},
             autosave_cell_every=0,
             start_timeout=math.ceil(limit(KERNEL_SECONDS)),
             execution_timeout=allowed,
-            interrupt_on_timeout=True,  # the traceback then shows where the cell was, and releases end with it
+            interrupt_on_timeout=True,  # so that the traceback shows where the cell was, and releases are closed
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
             extra_arguments=["--IPKernelApp.log_level=ERROR"],
@@ -177,7 +176,7 @@ def _run(notebook: Path, out: Path, given) -> Run:
 
 
 def _late_cell(partial: Path, allowed: float) -> tuple[int, str] | None:
-    """The number and first line of the cell that took all of its time, if one did. A cell may catch the interrupt, and
+    """The number and first line of the cell that used up its time, if there is one. A cell may catch the interrupt and
     seem to have succeeded."""
     executed = _read(partial)
     cells = executed.cells if executed else []
@@ -189,7 +188,7 @@ def _late_cell(partial: Path, allowed: float) -> tuple[int, str] | None:
 
 
 def _last_cell(partial: Path) -> str:
-    """The cell that the kernel never answered; papermill itself marks it as completed."""
+    """The cell to which the kernel never replied; papermill itself marks it as completed."""
     if not partial.exists():
         return "its start"
     cells = enumerate(nbformat.read(partial, as_version=4).cells)

@@ -1,4 +1,4 @@
-"""Widgets for a notebook: pictures that follow sliders, with a kernel and, on a static page, without one."""
+"""Widgets for notebooks: pictures that follow sliders, with a kernel or, on a static page, without one."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
-    """What each stage of an update needs, against the card; the axis reaches as far as `most_bytes` need."""
+    """The memory that each stage of an update needs, against that of the GPU. The axis has room for `most_bytes`."""
     failing = planned.failing_stage(gib)
     verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
     sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
@@ -30,19 +30,19 @@ def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
     axes.invert_yaxis()
     axes.set_xlim(0, 1.35 * max(gib, (most_bytes or planned.peak_bytes) / GIB))
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the card")
+    axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the GPU")
     return figure
 
 
 def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float = 8) -> widgets.Widget:
-    """Sliders for card, network and sizes over `plan_picture`; each change plans anew, so it needs a kernel.
+    """Sliders for GPU memory, network and sizes above `plan_picture`. Each change makes a new plan, with a kernel.
 
-    `make_plan(width)` gives a Plan of the network of that width.
+    `make_plan(width)` returns a Plan for the network of that width.
     """
     plans = {}
     powers = {"base": 2, "step": 1, "readout_format": ",.0f"}
     controls = {
-        "gib": widgets.FloatLogSlider(gib, base=2, min=-4, max=9, step=0.5, description="card, GiB"),
+        "gib": widgets.FloatLogSlider(gib, base=2, min=-4, max=9, step=0.5, description="GPU, GiB"),
         "width": widgets.SelectionSlider(options=list(widths), description="width"),
         "rollout": widgets.FloatLogSlider(rollout, min=0, max=20, description="rollout", **powers),
         "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
@@ -69,16 +69,18 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
 
 
 def slide(pictures: dict[str, figures.Figure], name: str) -> widgets.Widget:
-    """A slider that moves between pictures made beforehand, also on a page that has no kernel: `name` is what it sets,
-    `pictures` maps each of its settings to a figure."""
-    stack = widgets.Stack([_shown(figure, name, setting) for setting, figure in pictures.items()], selected_index=0)
+    """A slider that moves between finished pictures, so that it works on a page without a kernel.
+
+    `name` is what the slider sets; `pictures` has a figure for each of its settings.
+    """
+    stack = widgets.Stack([_html(figure, name, setting) for setting, figure in pictures.items()], selected_index=0)
     slider = widgets.IntSlider(0, 0, len(pictures) - 1, description=name, readout=False)
     slider.style.description_width = "9em"
     widgets.jslink((slider, "value"), (stack, "selected_index"))
     return widgets.VBox([slider, stack])
 
 
-def _shown(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
-    """The picture with its setting above it and its words beside it, which widgets.Image has no place for."""
+def _html(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
+    """The picture with its setting above it and alternative text, which widgets.Image does not support."""
     data, alt = b64encode(figure.png()).decode(), escape(figure.alt())
     return widgets.HTML(f'<b>{escape(f"{name} {setting}")}</b><br><img alt="{alt}" src="data:image/png;base64,{data}">')

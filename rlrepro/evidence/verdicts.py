@@ -115,7 +115,7 @@ def verdict_markdown(rows: list[dict[str, str]]) -> str:
     )
 
 
-def verdict_terminal(rows: list[dict[str, str]], title: str = ""):
+def verdict_table(rows: list[dict[str, str]], title: str = ""):
     """The rows of `verdict_rows` as a table of `rich`, for a terminal however narrow."""
     from rich.table import Table
     from rich.text import Text

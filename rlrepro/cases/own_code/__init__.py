@@ -19,13 +19,20 @@ class Settings:
     rollout: int  # timesteps of ppo.py
     written: int  # timesteps that world_model.py stores at a time
     steps: int  # environment steps of each training run of sweep.py
+    side_by_side: tuple[str, ...]  # scripts that run at the same time; the others run alone, since they are timed
     repeats: int  # pairs of timings for each cost
 
 
 SETTINGS = {
-    "tiny": Settings(rollout=1024, written=500_000, steps=64, repeats=3),
-    "smoke": Settings(rollout=2048, written=1_000_000, steps=128, repeats=7),
-    "full": Settings(rollout=2048, written=1_000_000, steps=128, repeats=7),
+    "tiny": Settings(
+        rollout=1024,
+        written=500_000,
+        steps=64,
+        side_by_side=("ppo.py", "recommender.py", "world_model.py", "sweep.py"),
+        repeats=3,
+    ),
+    "smoke": Settings(rollout=2048, written=1_000_000, steps=128, side_by_side=("ppo.py", "recommender.py"), repeats=7),
+    "full": Settings(rollout=2048, written=1_000_000, steps=128, side_by_side=("ppo.py", "recommender.py"), repeats=7),
 }
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(

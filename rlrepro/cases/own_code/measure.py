@@ -19,7 +19,7 @@ def costs_of_rules(bench: Bench) -> list[Cost]:
 
 def watched_runs(bench: Bench, project: Path, state: str) -> dict[str, Report]:
     """Run each script of the project under the doctor's watch. `state` is "before" or "after" the fixes."""
-    reports = workloads.run_scripts(project)
+    reports = workloads.run_scripts(project, bench.settings.side_by_side)
     world_model, recommender = _buffer(reports["world_model.py"]), _buffer(reports["recommender.py"])
     (sample_seconds,) = world_model.seconds.values()  # by stored timesteps, for the only batch size
     bench.add("largest_pass", reports["ppo.py"].notes.passes["without gradients"].rows, state=state)

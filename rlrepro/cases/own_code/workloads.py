@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from rlrepro.cases.own_code import Settings
 from rlrepro.doctor.live import trial
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.report import Report
+from rlrepro.lab import Release
 from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
 
 SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
-SIDE_BY_SIDE = ("ppo.py", "recommender.py")  # only counts and bytes of these are recorded, no times
-ALONE = ("world_model.py", "sweep.py")
+STARTUP = Path(__file__).parent / "startup"
+SCRIPTS = ("ppo.py", "recommender.py", "world_model.py", "sweep.py")
 # tianshou 1.0.0 compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
 ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1"}
 
@@ -38,14 +40,22 @@ def _set_constant(script: Path, name: str, value: int) -> None:
     script.write_text(text)
 
 
-def run_scripts(project: Path) -> dict[str, Report]:
+def use_release(release: Release) -> None:
+    """Let the scripts import this release of its library, in place of what is installed."""
+    paths = [STARTUP, release.install(), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths if path)
+
+
+def run_scripts(project: Path, side_by_side: Collection[str]) -> dict[str, Report]:
     """The doctor's report on each script of the project: `rlrepro doctor --run -- python SCRIPT`.
 
-    Raises RuntimeError if a script fails, and TookTooLong if it does not end.
+    Scripts that are not named in `side_by_side` run alone, one after another. Raises RuntimeError if a script fails,
+    and TookTooLong if it does not end.
     """
     with ThreadPoolExecutor() as threads:
-        reports = dict(zip(SIDE_BY_SIDE, threads.map(lambda name: _run(project, name), SIDE_BY_SIDE), strict=True))
-    return reports | {name: _run(project, name) for name in ALONE}
+        pending = {name: threads.submit(_run, project, name) for name in SCRIPTS if name in side_by_side}
+    reports = {name: future.result(timeout=0) for name, future in pending.items()}  # the pool has waited for them
+    return {name: reports[name] if name in reports else _run(project, name) for name in SCRIPTS}
 
 
 def try_variants(project: Path, script: str, report: Report) -> list[trial.Trial]:
