@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlrepro.evidence.claims import Claim
 from rlrepro.evidence.records import read_records
-from rlrepro.evidence.verdicts import verdict_rows, verdict_terminal
+from rlrepro.evidence.verdicts import verdict_rows, verdict_table
 
 
 def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = False) -> None:
@@ -22,5 +22,5 @@ def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = Fal
 
     machines, profiles = {row["machine"] for row in rows}, {record.profile for record in records}
     title = f"{', '.join(sorted(machines))}, profile {', '.join(sorted(profiles)) or 'none'}"
-    Console().print(verdict_terminal(rows, title))
+    Console().print(verdict_table(rows, title))
     print(f"How to read a verdict: README.md. The notebooks and records behind it: {folder}")

@@ -22,8 +22,9 @@ PARTS = {  # by Pearl's name of the stored tensor
 def stored(count: int, features: int, *, history: int | None = None, copies: int | None = None) -> dict[str, int]:
     """Bytes of each part of one stored transition, with `count` actions of `features` numbers each.
 
-    history  length of the LSTM's history; None for no history
-    copies   ensemble members of a BootstrapReplayBuffer; None for the usual buffer
+    Args:
+        history: length of the LSTM's history; None for no history
+        copies: ensemble members of a BootstrapReplayBuffer; None for the usual buffer
     """
     agent, step = _agent(count, features, history=history, copies=copies)
     step()

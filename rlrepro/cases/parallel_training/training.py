@@ -37,12 +37,13 @@ def train(
 ) -> dict:
     """One rollout of `steps` and the update that follows, with a hopper of that build (None: Pendulum-v1).
 
-    robot    factors of a `robots.Build`
-    net      width of both hidden layers, of policy and value network
-    n_envs   copies of the environment that step together; they share the `steps`
-    threads  that torch may use; None leaves it as it is
-    barrier  a folder; the run begins when it holds this number of `marks`. Each process puts one there when it is
-             ready for its first run, and one at the end of each run
+    Args:
+        robot: factors of a `robots.Build`
+        net: width of both hidden layers, of policy and value network
+        n_envs: copies of the environment that step together; they share the `steps`
+        threads: that torch may use; None leaves it as it is
+        barrier: a folder; the run begins when it holds this number of `marks`. Each process puts one there when it is
+            ready for its first run, and one at the end of each run
 
     Returns seconds of the whole run, which includes making the model, and when it began and ended; of the rollout and
     of train(); per environment step; per gradient step, also as CPU seconds, with how often the system took a core away

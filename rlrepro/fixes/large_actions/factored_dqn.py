@@ -12,11 +12,12 @@ from .factored_q import FactoredQ
 class FactoredDQN:
     """Double DQN (van Hasselt et al. 2015, arXiv:1509.06461) on a FactoredQ.
 
-        network        the online Q-network; a copy becomes the target
-    actions        (A, d) features of all actions, on the network's device
-    discount       per step
-    tau            weight of the online network when the target is updated, after each gradient step
-    learning_rate  of Adam
+    Args:
+        network: the online Q-network; a copy becomes the target
+        actions: (A, d) features of all actions, on the network's device
+        discount: per step
+        tau: weight of the online network when the target is updated, after each gradient step
+        learning_rate: of Adam
 
     `act` chooses actions. `update` learns from a batch in TorchRL's format, as SharedActionBuffer returns it:
     "observation", "action" (indices into the table), ("next", "observation"), ("next", "reward"),

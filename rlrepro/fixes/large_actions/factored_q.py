@@ -28,11 +28,12 @@ class FactoredQ(nn.Module):
     allows; those of further chunks are dropped and recomputed in the backward pass (torch.utils.checkpoint, after
     arXiv:1604.06174). Values and gradients equal the plain network's, up to rounding.
 
-        state_dim, action_dim   numbers in a state and in an action's features
-    hidden                  widths of the hidden layers, each followed by a ReLU
-    chunk                   actions at a time; "auto" uses as many as the limit allows
-    memory_limit            bytes of activations and their gradients in one evaluation; the results (B, A) and the
-                            gradients of the weights come on top
+    Args:
+        state_dim, action_dim: numbers in a state and in an action's features
+        hidden: widths of the hidden layers, each followed by a ReLU
+        chunk: actions at a time; "auto" uses as many as the limit allows
+        memory_limit: bytes of activations and their gradients in one evaluation; the results (B, A) and the gradients
+            of the weights come on top
 
     Raises ValueError for sizes below 1. Methods raise ValueError if a table has the wrong shape, device or dtype, if a
     state has no available action, and if a chunk does not fit into the limit.

@@ -13,14 +13,15 @@ from .factored_q import FactoredQ, check_available, expected_minimum
 class FactoredSAC:
     """Soft actor-critic for discrete actions (Christodoulou 2019, arXiv:1910.07207) on three FactoredQ.
 
-        actor           returns the logit of each action from its features, so that what it learns about one action
-                    generalizes to similar ones
-    critics         two Q-networks; copies become their targets
-    actions         (A, d) features of all actions, on the networks' device
-    discount        per step
-    tau             weight of the online critics when their targets are updated, after each gradient step
-    learning_rate   of Adam, for actor, critics and temperature
-    entropy_share   target entropy of the policy, as a fraction of log(number of available actions)
+    Args:
+        actor: returns the logit of each action from its features, so that what it learns about one action generalizes
+            to similar ones
+        critics: two Q-networks; copies become their targets
+        actions: (A, d) features of all actions, on the networks' device
+        discount: per step
+        tau: weight of the online critics when their targets are updated, after each gradient step
+        learning_rate: of Adam, for actor, critics and temperature
+        entropy_share: target entropy of the policy, as a fraction of log(number of available actions)
 
     `act` samples actions, `update` learns from a batch like FactoredDQN's. It allocates (B, A) for policy and values.
     """

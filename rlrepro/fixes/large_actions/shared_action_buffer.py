@@ -18,12 +18,13 @@ REFUSED = ("transform", "transform_factory", "prefetch", "shared")
 class SharedActionBuffer(ReplayBuffer):
     """torchrl's ReplayBuffer for large sets of discrete actions.
 
-        capacity    transitions; the oldest are overwritten
-    actions     (A, d) features of all actions, stored once, on the device of the batches
-    device      of the batches and the table; None for the device of `actions`
-    storage     a torchrl storage for tensors; None for LazyTensorStorage(capacity) on the CPU
-    options     further arguments of ReplayBuffer (batch_size, sampler, ...), except transform, transform_factory,
-                prefetch and shared
+    Args:
+        capacity: transitions; the oldest are overwritten
+        actions: (A, d) features of all actions, stored once, on the device of the batches
+        device: of the batches and the table; None for the device of `actions`
+        storage: a torchrl storage for tensors; None for LazyTensorStorage(capacity) on the CPU
+        options: further arguments of ReplayBuffer (batch_size, sampler, ...), except transform, transform_factory,
+            prefetch and shared
 
     `extend` and `add` take transitions in TorchRL's format. "action" is an index into the table. If not every action is
     available, "action_mask" and ("next", "action_mask") are bools (A,) for the state and the next state. An action
