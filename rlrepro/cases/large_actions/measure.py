@@ -41,7 +41,7 @@ def stored_by_actions(bench: Bench, backend: PearlBackend) -> None:
             _add_stored(bench, backend, count, features)
 
 
-def bytes_without_states(backend: PearlBackend) -> int:
+def bytes_without_states(bench: Bench, backend: PearlBackend) -> int:
     """Bytes of a transition with `ACTIONS` integer actions, without its two states."""
     parts = backend.run(pearl.stored, ACTIONS, 1)
     return sum(size for part, size in parts.items() if "state" not in part)

@@ -40,7 +40,7 @@ def release(version: str) -> Release:
     return Release(f"tianshou=={version}", environment={"OMP_NUM_THREADS": str(max(1, this_machine().cores // 2))})
 
 
-def in_both(fn, *args, **kwargs) -> dict:
+def _in_both(fn, *args, **kwargs) -> dict:
     """`fn(...)` under BUGGY and NEWEST, by version. They share the cores: only for bytes and counts, not for times."""
     versions = BUGGY, NEWEST
     with ThreadPoolExecutor() as pool:
@@ -50,14 +50,14 @@ def in_both(fn, *args, **kwargs) -> dict:
 
 def start_releases() -> None:
     """Start both processes side by side."""
-    in_both(is_version_2)
+    _in_both(is_version_2)
 
 
 def profile_update(bench: Bench) -> dict[str, dict]:
     """One traced update per release: what `workloads.update` returned, by version."""
     settings = bench.settings
     sizes = dict(zip(("rollout", "max_batchsize", "batch_size"), settings.profile_sizes, strict=True))
-    updates = in_both(workloads.update, **sizes, gib=None, network=settings.network, device=bench.device, trace=True)
+    updates = _in_both(workloads.update, **sizes, gib=None, network=settings.network, device=bench.device, trace=True)
     for version, update in updates.items():
         for stage, peak in update["stages"].items():
             bench.add("stage_peak", peak, release=version, stage=stage, network=settings.network, **_setting(**sizes))
@@ -70,7 +70,7 @@ def count_forwards(bench: Bench) -> dict[tuple, dict[tuple, list[int]]]:
     counted = {}
     for max_batchsize, batch_size in COUNTED_SIZES:
         given = {"rollout": COUNTED_ROLLOUT, "max_batchsize": max_batchsize, "batch_size": batch_size}
-        updates = in_both(workloads.update, **given, gib=None, network="nature", device=bench.device)
+        updates = _in_both(workloads.update, **given, gib=None, network="nature", device=bench.device)
         for version, update in updates.items():
             passes = {(network, gradients): [] for network in ("critic", "actor") for gradients in (False, True)}
             for stage, network, size, gradients in update["forwards"]:
@@ -91,7 +91,7 @@ def which_sizes_fit(bench: Bench) -> None:
         for batch_size in settings.batch_sizes:
             sizes = {"rollout": settings.rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}
             card = {"network": settings.network, "gib": settings.gib}
-            for version, update in in_both(workloads.update, **sizes, **card, device=bench.device).items():
+            for version, update in _in_both(workloads.update, **sizes, **card, device=bench.device).items():
                 setting = {"release": version, **_setting(**sizes), **card, "failed": update["failed"]}
                 bench.add("fits", update["error"] is None, **setting)
 
@@ -101,7 +101,7 @@ def edge_cases(bench: Bench) -> dict[tuple[str, str], dict]:
     results = {}
     for name, changes in EDGE_CASES.items():
         sizes = {"rollout": 100, "max_batchsize": 32, "batch_size": 32} | changes
-        for version, result in in_both(workloads.edge_case, **sizes).items():
+        for version, result in _in_both(workloads.edge_case, **sizes).items():
             bench.add("edge_case", result["error"], release=version, **_setting(**sizes))
             if result["before"] and sizes["max_batchsize"]:
                 bench.add("largest_chunk", max(result["before"]), release=version, **_setting(**sizes))
