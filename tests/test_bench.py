@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlrepro.cases.common.bench import Bench, side_by_side
+from rlrepro.cases.common.bench import Bench
 from rlrepro.evidence import Quantity, UndeclaredRecord, read_records
 
 
@@ -48,7 +48,7 @@ def test_an_unknown_profile_is_refused(tmp_path):
 def test_a_release_is_one_process_until_the_bench_is_closed(bench):
     release, other = bench.release("tianshou==2.0.1"), bench.release("tianshou==2.0.1", SPECIAL="1")
     assert bench.release("tianshou==2.0.1") is release is not other
-    processes = side_by_side((release, other, release), getpid)
+    processes = [each.run(getpid) for each in (release, other, release)]
     assert processes[0] == processes[2] != processes[1] and getpid() not in processes
     bench.close()
     assert release.run(getpid) != processes[0]

@@ -19,7 +19,7 @@ from rlrepro.cases.parallel_training import ensemble_timing as members
 from rlrepro.cases.slice_sampler import buffers
 from rlrepro.cases.two_batch_sizes import NEWEST
 from rlrepro.cases.two_batch_sizes import workloads as two_batch_sizes
-from rlrepro.cases.two_batch_sizes.measure import plan_over_run
+from rlrepro.cases.two_batch_sizes.stages import plan_over_run
 from rlrepro.cases.two_batch_sizes.workloads import RandomFrames
 from rlrepro.fit import plan
 from rlrepro.lab import MemoryHistory, Release, compare, peak_memory

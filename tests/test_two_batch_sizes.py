@@ -9,10 +9,10 @@ from rlrepro.cases.common.tianshou_ppo import ppo, visual_networks
 from rlrepro.cases.common.tianshou_vectors import DiscreteActor, VectorCritic
 from rlrepro.cases.two_batch_sizes import BUGGY, NEWEST, STAGES, measure, workloads
 from rlrepro.cases.two_batch_sizes.claims import governing_sizes
-from rlrepro.evidence import read_records
+from rlrepro.cases.two_batch_sizes.stages import plan_over_run
 from rlrepro.fit import plan
 
-from .conftest import ROOT, open_releases
+from .conftest import open_releases
 
 ROLLOUT = 80  # ten from each of the environments
 FLOOR = 2**17  # bytes of activations per transition, at the least
@@ -143,14 +143,16 @@ def test_a_plan_is_what_a_run_takes(update):
     sizes = {"max_batchsize": 16, "batch_size": 32, "envs": workloads.ENVS, "device": "cpu"}
     planned = plan(*visual_networks("nature"), measure.FRAMES, measure.CHOICE, rollout=ROLLOUT, **sizes)
     stages = update(NEWEST, 16, 32, None)["stages"]
-    assert measure.plan_over_run(planned, stages, "cpu") == {"collect": 1, "preprocess": 1, "learn": 1}
-    assert measure.plan_over_run(planned.at(batch_size=16), stages, "cpu")["learn"] < 1
-    assert measure.plan_over_run(planned, stages, "cuda")["learn"] > 1.02  # a margin comes on top
+    assert plan_over_run(planned, stages, "cpu") == {"collect": 1, "preprocess": 1, "learn": 1}
+    assert plan_over_run(planned.at(batch_size=16), stages, "cpu")["learn"] < 1
+    assert plan_over_run(planned, stages, "cuda")["learn"] > 1.02  # a margin comes on top
 
 
 @pytest.fixture
-def bench(tmp_path):
-    return Bench(two_batch_sizes, profile="tiny", device="cpu", seed=0, out=tmp_path)
+def bench(tmp_path, monkeypatch, releases):
+    bench = Bench(two_batch_sizes, profile="tiny", device="cpu", seed=0, out=tmp_path)
+    monkeypatch.setattr(bench, "release", lambda requirement, **_: releases[requirement.partition("==")[2]])
+    return bench
 
 
 def test_counted_forward_passes_tell_which_size_governs_a_stage(bench):
@@ -169,11 +171,3 @@ def test_in_the_smallest_grid_sizes_matter_only_in_the_fixed_release(bench):
         assert record.value == (record.setting["failed"] is None)
     assert set(failed[BUGGY].values()) <= {"logp_old", "returns"}
     assert failed[NEWEST][4, 4] is None and failed[NEWEST][4, 16] == "learn" and failed[NEWEST][32, 4] == "returns"
-
-
-def test_reference_records_are_declared():
-    for path in ROOT.glob("results/*/01_two_batch_sizes.jsonl"):
-        for record in read_records(path):
-            (quantity,) = (each for each in two_batch_sizes.RECORDS if f"two_batch_sizes.{each.name}" == record.name)
-            quantity.check(record.setting)
-            assert quantity.unit == record.unit

@@ -1,7 +1,5 @@
 """Where a case is measured: one run of its notebook, with its settings, its device and its records."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rlrepro.cases.common.profiles import settings_for
@@ -50,9 +48,3 @@ class Bench:
         """End the processes of all releases."""
         for release in self._releases.values():
             release.close()
-
-
-def side_by_side(releases: Iterable[Release], fn: Callable, /, *args, **kwargs) -> list:
-    """`fn(*args, **kwargs)` under all these releases at once; their results, in the order of `releases`."""
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(lambda release: release.run(fn, *args, **kwargs), releases))

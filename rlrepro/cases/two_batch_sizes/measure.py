@@ -1,7 +1,7 @@
 """What the chapter measures, one function per section. Each adds its records to the `Bench` that it is given."""
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 
 import torch
 from gymnasium import spaces
@@ -10,6 +10,7 @@ from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.common.networks import Actor, Critic, NatureCNN, ResidualCNN
 from rlrepro.cases.common.tianshou_ppo import is_version_2, visual_networks
 from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST, workloads
+from rlrepro.cases.two_batch_sizes.stages import counted_bytes, plan_over_run
 from rlrepro.fit import Plan, plan
 from rlrepro.lab import Release, this_machine, timeline
 from rlrepro.lab.timeline import TimelinePoint
@@ -34,30 +35,31 @@ CAMERAS = {  # by name: the network, and the shape of its observations
 }
 
 
-@cache
-def release(version: str) -> Release:
-    """tianshou in that version, kept for the whole run."""
-    return Release(f"tianshou=={version}", environment={"OMP_NUM_THREADS": str(max(1, this_machine().cores // 2))})
+def release(bench: Bench, version: str) -> Release:
+    """tianshou in that version, with half of the cores: BUGGY and NEWEST run side by side."""
+    return bench.release(f"tianshou=={version}", OMP_NUM_THREADS=str(max(1, this_machine().cores // 2)))
 
 
-def _in_both(fn, *args, **kwargs) -> dict:
-    """`fn(...)` under BUGGY and NEWEST, by version. They share the cores: only for bytes and counts, not for times."""
+def in_both(bench: Bench, fn, *args, **kwargs) -> dict:
+    """`fn(...)` under BUGGY and NEWEST at once, by version: only for bytes and counts, not for times."""
     versions = BUGGY, NEWEST
     with ThreadPoolExecutor() as pool:
-        results = pool.map(lambda version: release(version).run(fn, *args, **kwargs), versions)
+        results = pool.map(lambda version: release(bench, version).run(fn, *args, **kwargs), versions)
         return dict(zip(versions, results, strict=True))
 
 
-def start_releases() -> None:
+def start_releases(bench: Bench) -> None:
     """Start both processes side by side."""
-    _in_both(is_version_2)
+    in_both(bench, is_version_2)
 
 
 def profile_update(bench: Bench) -> dict[str, dict]:
     """One traced update per release: what `workloads.update` returned, by version."""
     settings = bench.settings
     sizes = dict(zip(("rollout", "max_batchsize", "batch_size"), settings.profile_sizes, strict=True))
-    updates = _in_both(workloads.update, **sizes, gib=None, network=settings.network, device=bench.device, trace=True)
+    updates = in_both(
+        bench, workloads.update, **sizes, gib=None, network=settings.network, device=bench.device, trace=True
+    )
     for version, update in updates.items():
         for stage, peak in update["stages"].items():
             bench.add("stage_peak", peak, release=version, stage=stage, network=settings.network, **_setting(**sizes))
@@ -70,7 +72,7 @@ def count_forwards(bench: Bench) -> dict[tuple, dict[tuple, list[int]]]:
     counted = {}
     for max_batchsize, batch_size in COUNTED_SIZES:
         given = {"rollout": COUNTED_ROLLOUT, "max_batchsize": max_batchsize, "batch_size": batch_size}
-        updates = _in_both(workloads.update, **given, gib=None, network="nature", device=bench.device)
+        updates = in_both(bench, workloads.update, **given, gib=None, network="nature", device=bench.device)
         for version, update in updates.items():
             passes = {(network, gradients): [] for network in ("critic", "actor") for gradients in (False, True)}
             for stage, network, size, gradients in update["forwards"]:
@@ -91,7 +93,7 @@ def which_sizes_fit(bench: Bench) -> None:
         for batch_size in settings.batch_sizes:
             sizes = {"rollout": settings.rollout, "max_batchsize": max_batchsize, "batch_size": batch_size}
             card = {"network": settings.network, "gib": settings.gib}
-            for version, update in _in_both(workloads.update, **sizes, **card, device=bench.device).items():
+            for version, update in in_both(bench, workloads.update, **sizes, **card, device=bench.device).items():
                 setting = {"release": version, **_setting(**sizes), **card, "failed": update["failed"]}
                 bench.add("fits", update["error"] is None, **setting)
 
@@ -101,7 +103,7 @@ def edge_cases(bench: Bench) -> dict[tuple[str, str], dict]:
     results = {}
     for name, changes in EDGE_CASES.items():
         sizes = {"rollout": 100, "max_batchsize": 32, "batch_size": 32} | changes
-        for version, result in _in_both(workloads.edge_case, **sizes).items():
+        for version, result in in_both(bench, workloads.edge_case, **sizes).items():
             bench.add("edge_case", result["error"], release=version, **_setting(**sizes))
             if result["before"] and sizes["max_batchsize"]:
                 bench.add("largest_chunk", max(result["before"]), release=version, **_setting(**sizes))
@@ -112,9 +114,9 @@ def edge_cases(bench: Bench) -> dict[tuple[str, str], dict]:
 def collecting_by_release(bench: Bench) -> None:
     """One step of each release's Collector; of the newest also under torch.no_grad."""
     step = partial(workloads.collecting, bench.settings.envs, bench.settings.network, bench.device)
-    running = [release(BUGGY), release(NEWEST)]
+    running = [release(bench, BUGGY), release(bench, NEWEST)]
     points = timeline("tianshou", bench.settings.collect_releases, step, running=running, at_once=2)
-    fixed = TimelinePoint(NEWEST, release(NEWEST).run(step, no_grad=True))
+    fixed = TimelinePoint(NEWEST, release(bench, NEWEST).run(step, no_grad=True))
     for point, no_grad in (*((point, False) for point in points), (fixed, True)):
         setting = {"release": point.version, "network": bench.settings.network, "envs": bench.settings.envs}
         gradients = point.value["with_gradients"]
@@ -145,24 +147,9 @@ def plans_over_runs(bench: Bench, planned: Plan) -> None:
     for sizes in bench.settings.planned_sizes:
         given = dict(zip(("rollout", "max_batchsize", "batch_size"), sizes, strict=True))
         network = bench.settings.network
-        update = release(NEWEST).run(workloads.update, **given, gib=None, network=network, device=bench.device)
+        update = release(bench, NEWEST).run(workloads.update, **given, gib=None, network=network, device=bench.device)
         for stage, ratio in plan_over_run(planned.at(**given), update["stages"], bench.device).items():
             bench.add("plan_over_run", ratio, stage=stage, network=network, **_setting(**given))
-
-
-def counted_bytes(planned: Plan, device: str) -> dict[str, int]:
-    """The part of a plan that a VirtualCard on that device counts, by stage: what operators need only on a GPU."""
-    return planned.needed if device.startswith("cuda") else planned.stages
-
-
-def plan_over_run(planned: Plan, stages: dict[str, int], device: str) -> dict[str, float]:
-    """The bytes of each stage of a plan over the peak in a run (`update`'s "stages")."""
-    peaks = {
-        "collect": stages["collect"],
-        "preprocess": max(stages["returns"], stages["logp_old"]),
-        "learn": stages["learn"],
-    }
-    return {stage: size / peaks[stage] for stage, size in counted_bytes(planned, device).items()}
 
 
 def largest_batches(bench: Bench, rollout: int = 4096) -> None:

@@ -13,7 +13,7 @@ MIB = 2**20
 SHADES = {"collect": "#EFEFEF", "returns": "#D9E8F5", "logp_old": "#FBE3D6", "learn": "#DDF1EA"}
 
 
-def plot_profile(updates: dict[str, dict], records: Records):
+def plot_profile(records: Records, updates: dict[str, dict]):
     """Live bytes over one update in each release, with its stages shaded and named."""
     figure, panels = figures.new_figure("One update, stage by stage", rows=2, height=6)
     highest = max(max(live for _, live in update["trace"]) for update in updates.values())
@@ -51,7 +51,7 @@ def plot_grid(records: Records):
     return figure
 
 
-def plot_planned_grid(planned: Plan, max_batchsizes, batch_sizes, gib: float, records: Records):
+def plot_planned_grid(records: Records, planned: Plan, max_batchsizes, batch_sizes, gib: float):
     """The same map, planned: nothing is run."""
     title = f"What fits on {gib:g} GiB, planned for a rollout of {planned.rollout:,}"
     figure, axes = figures.new_figure(title, height=4.6)

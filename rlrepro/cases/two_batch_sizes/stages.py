@@ -1,4 +1,4 @@
-"""Observes one update of PPO: its stages, their peaks, the forward passes, and live memory over time."""
+"""Observes one update of PPO: its stages, their peaks (also next to a plan's), and live memory over time."""
 
 import time
 
@@ -6,6 +6,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlrepro.cases.common.tianshou_ppo import is_version_2
+from rlrepro.fit import Plan
 from rlrepro.lab import VirtualCard
 
 
@@ -72,3 +73,18 @@ class Trace(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         self.points.append((self.clock(), self.card.live_bytes))
         return result
+
+
+def counted_bytes(planned: Plan, device: str) -> dict[str, int]:
+    """The part of a plan that a VirtualCard on that device counts, by stage: what operators need only on a GPU."""
+    return planned.needed if device.startswith("cuda") else planned.stages
+
+
+def plan_over_run(planned: Plan, stages: dict[str, int], device: str) -> dict[str, float]:
+    """The bytes of each stage of a plan over the peak in a run (`update`'s "stages")."""
+    peaks = {
+        "collect": stages["collect"],
+        "preprocess": max(stages["returns"], stages["logp_old"]),
+        "learn": stages["learn"],
+    }
+    return {stage: size / peaks[stage] for stage, size in counted_bytes(planned, device).items()}
