@@ -123,6 +123,7 @@ def test_the_clipping_of_one_member_does_not_touch_another():
     assert torch.allclose(ensemble.networks.flat[1], alone.networks.flat[0], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_learning_curves_are_sb3s():
     """Many seeds of a task that is learned: the ensemble reaches what Stable-Baselines3 reaches."""
     options = {"n_steps": 256, "batch_size": 64, "n_epochs": 10, "learning_rate": 1e-3}
