@@ -34,7 +34,7 @@ def sb3(env, seed, **options):
     return PPO("MlpPolicy", env, seed=seed, device="cpu", **(SIZES | options))
 
 
-@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 @pytest.mark.parametrize(
     "env, options",
     [
@@ -59,7 +59,7 @@ def test_each_member_learns_what_sb3_learns(env, options):
         assert ensemble.episodes[member].lengths == [episode["l"] for episode in alone.ep_info_buffer]
 
 
-@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 def test_members_with_several_environments_are_sb3s():
     from stable_baselines3.common.env_util import make_vec_env
 
@@ -70,7 +70,7 @@ def test_members_with_several_environments_are_sb3s():
         assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
 
 
-@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 def test_members_whose_episodes_are_cut_short_many_times_are_sb3s():
     """Each its own number of times in a rollout: an episode ends by itself, or after fifteen steps."""
     seeds = [3, 4, 5]

@@ -160,7 +160,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (lambda records, seconds: seconds, "too small"),
         (lambda records, seconds: max(records.series("slice_sampler.online", "stored")), "too large"),
     ],
-    "4.1": [(lambda cores, trainings: cores // trainings, None), (lambda cores, trainings: 1, "64 cores")],
+    "4.1": [(lambda cores, runs: cores // runs, None), (lambda cores, runs: 1, "64 cores")],
     "4.2": [({}, "no answer yet"), (dict.fromkeys(SUSPECTS, "lock"), "predicts the opposite")],
     "4.3": [(lambda records: 0.0, "too small"), (lambda records: 1.0, "too large")],
     "4.4": [({"OMP_NUM_THREADS": "2"}, "2 threads"), ({"NOTHING": "1"}, None)],

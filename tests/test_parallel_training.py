@@ -111,7 +111,7 @@ def test_one_script_runs_alone_before_all_run_together(monkeypatch):
     assert alone == {"step": 1.0, "span": 3} and together == {"step": 1.0, "span": 4}
 
 
-@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 def test_a_run_waits_for_the_others_and_says_when_it_has_ended(tmp_path):
     (tmp_path / "other").touch()
     training.train(**SMALLEST, barrier=str(tmp_path), marks=2)

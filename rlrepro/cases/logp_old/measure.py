@@ -219,8 +219,8 @@ def gail_and_icm(bench: Bench) -> dict[tuple[str, int], float]:
             )
             setting = {"twin": name, "rows": rows, "max_batchsize": size}
             for stage in ("preprocess", "update"):
-                for cured, result in ((False, released), (True, fixed)):
-                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], cured=cured, stage=stage, **setting)
+                for fix, result in ((False, released), (True, fixed)):
+                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], cured=fix, stage=stage, **setting)
             for what in ("rewards", "weights"):
                 difference = float(np.abs(released[what] - fixed[what]).max())
                 bench.add("twin_difference", difference, what=what, **setting)

@@ -147,11 +147,11 @@ def plot_gail_and_icm(records: Records):
     rows = max(record.setting["rows"] for record in records.all("logp_old.twin_peak"))
     bars = [(name, stage) for name in ("GAIL", "ICM") for stage in ("preprocess", "update")]
     for position, (name, stage) in enumerate(bars):
-        for offset, cured in ((-0.19, False), (0.19, True)):
-            record = records.get("logp_old.twin_peak", twin=name, stage=stage, cured=cured, rows=rows)
-            color = figures.OURS if cured else figures.BUGGY
+        for offset, with_fix in ((-0.19, False), (0.19, True)):
+            record = records.get("logp_old.twin_peak", twin=name, stage=stage, cured=with_fix, rows=rows)
+            color = figures.OURS if with_fix else figures.BUGGY
             axes.barh(position + offset, record.value / MIB, color=color, height=0.34)
-            text = f" {'our fix' if cured else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
+            text = f" {'our fix' if with_fix else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
             axes.text(
                 record.value / MIB, position + offset, text, va="center", color=color, fontsize=9.5, fontweight="bold"
             )

@@ -14,7 +14,7 @@ from rlrepro.doctor.live.stages import Stages
 
 
 def install(patches: Patches, notes: Notes) -> Stages:
-    """Watch each library that is imported, now or later. Returns the stages in which its trainings are."""
+    """Watch each library that is imported, now or later. Returns the stages of the training runs."""
     clocks = Clocks(notes, [], [0])
     stages = Stages(notes, clocks)
     notes._clocks = clocks

@@ -40,7 +40,7 @@ class Running(threading.local):
 
 
 class Stages:
-    """The stages of trainings: `running`, and what each took goes into the notes."""
+    """The stages of training runs: `running`, and what each took goes into the notes."""
 
     def __init__(self, notes: Notes, clocks: Clocks):
         self.clocks = clocks
