@@ -197,7 +197,7 @@ def test_a_claim_names_the_section_that_measures_it(claim):
         if cell.cell_type == "markdown":
             headings = re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)
             heading = headings[-1] if headings else heading
-        elif re.search(r"\b(book\.add|keep\.keep_\w+|keep_launch)\(", cell.source):
+        elif re.search(r"\b(book\.add|keep\.keep_\w+|keep_launch)\(|\bmeasure\.\w+\(bench\b", cell.source):
             measured.add(heading)
     assert claim.section in measured
 
