@@ -32,10 +32,10 @@ class Settings:
 
 SETTINGS = {
     "tiny": Settings(
-        stored=(25_000, 200_000, 800_000),
+        stored=(100_000, 500_000, 2 * MILLION),
         capacity=100 * MILLION,
-        capacities=(30_000, 1 * MILLION, 10 * MILLION, 100 * MILLION),
-        online_stored=(50_000, 800_000),
+        capacities=(120_000, 1 * MILLION, 10 * MILLION, 100 * MILLION),
+        online_stored=(200_000, 2 * MILLION),
         moved_stored=800_000,
         releases_stored=800_000,
         repeats=3,

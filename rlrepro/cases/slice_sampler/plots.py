@@ -48,11 +48,11 @@ def plot_sample_against_stored(records: Records, storage: str = "cpu"):
 
 def plot_online(records: Records):
     """Time of the sample after each write, against the transitions stored."""
-    figure, axes = figures.new_figure("Write 1,000 transitions, then sample: the time to find the slices", width=8.4)
+    figure, axes = figures.new_figure("Write, then sample: the time to find the slices", width=8.4)
     keys = [key for key in LINES if key[0] == NEWEST and key[1] != "gather"]
     _draw(axes, records, "online", keys)
     axes.set(ylabel="time of one sampler.sample()")
-    figures.caption(figure, records.get("slice_sampler.online"), "median over the writes, by episode id")
+    figures.caption(figure, records.get("slice_sampler.online"), "median over writes of 1,000 transitions, by episode id")
     return figure
 
 
