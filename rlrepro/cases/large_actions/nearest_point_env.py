@@ -45,7 +45,7 @@ def train(method: str, updates: int, seed: int, device: str, count: int = ACTION
 
     Returns the mean over `EVALUATED` states, after training, of the `reward` of the chosen actions, of the `best` ones
     and of random ones (`chance`), the `value` estimated for the best action and its `true_value`; and `resident`: the
-    bytes of this process after each tenth of the updates, all with a full buffer.
+    bytes of this process after each tenth of the updates in the second half, when the allocator has settled.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -61,7 +61,7 @@ def train(method: str, updates: int, seed: int, device: str, count: int = ACTION
         random = torch.randint(count, (ENVS,), generator=generator)
         buffer.extend(env.step(torch.where(torch.rand(ENVS, generator=generator) < epsilon, random, actions)))
         learner.update(buffer.sample())
-        if (update + 1) % max(1, updates // 10) == 0:
+        if update + 1 >= updates / 2 and (update + 1) % max(1, updates // 10) == 0:
             resident.append(process.memory_info().rss)
     return _evaluate(learner, method, table, generator, device) | {"resident": resident}
 

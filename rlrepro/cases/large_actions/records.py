@@ -30,5 +30,5 @@ RECORDS = (
         for name in ("reward", "best", "chance", "value", "true_value")
     ),
     Quantity("resident", "B", ("method",)),
-    Quantity("resident_growth", "ratio", ("method",)),
+    Quantity("resident_growth", "ratio", ("method",)),  # over the second half of the updates
 )

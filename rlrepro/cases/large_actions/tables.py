@@ -92,7 +92,7 @@ def training_table(records: Records) -> str:
         values = [records.get(f"large_actions.{name}", method=method) for name in quantities]
         rows.append((method, f"{values[0].setting['actions']:,}", *(format_value(r.value, r.unit) for r in values)))
     return markdown_table(
-        ("method", "actions", *(f"`{name}`" for name in names), "memory at most", "last / first"), rows
+        ("method", "actions", *(f"`{name}`" for name in names), "memory at most", "its growth"), rows
     )
 
 
