@@ -96,10 +96,8 @@ def test_a_disagreement_is_reported_with_a_possible_reason(judgements, runs):
     assert "**LO6**" in text and "other: supported" in text and "this run: refuted" in text
     assert "cores 2 / 16" in text and "GPU none / a card" in text and "device cpu / cuda" in text
     compared = sum(len(judgement.tested) > 1 for judgement in judgements)
-    summary = (
-        f"Of {len(all_claims())} claims, {compared} were tested by more than one run; {compared - 1} of them agree"
-    )
-    assert f"Of {len(all_claims())} claims, {summary}" in text
+    assert f"Of {len(all_claims())} claims, {compared} were tested by more than one run" in text
+    assert f"; {compared - 1} of them agree." in text
 
 
 def test_machines_that_agree_and_one_alone(runs):
