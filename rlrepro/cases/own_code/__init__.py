@@ -27,10 +27,10 @@ FULL = Settings(
     rollout=2048,
     written=1_000_000,
     steps=128,
-    runs=(("ppo.py", "recommender.py"), ("world_model.py",), ("sweep.py",)),  # the last two are timed
+    runs=(("ppo.py", "recommender.py"), ("world_model.py",), ("sweep.py",)),  # the last two are timed, so run alone
     repeats=7,
 )
-TINY = Settings(rollout=1024, written=500_000, steps=64, runs=(("world_model.py", "sweep.py"),), repeats=3)
+TINY = Settings(rollout=1024, written=500_000, steps=64, runs=(("world_model.py",), ("sweep.py",)), repeats=3)
 SETTINGS = {"tiny": TINY, "smoke": FULL, "full": FULL}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
