@@ -197,7 +197,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         ),
         (UPDATE.replace("OLD", "torch.zeros(len(rollout), 1)").replace("STEP", STEP), "numbers differ"),
         (UPDATE.replace("OLD", "network(rollout[:size])").replace("STEP", "pass"), "for all samples"),
-        ("def learn(): pass", "no function `update`"),
+        ("def learn(): pass", "not define a function `update`"),
         ("def update(:", "could not be used"),
     ],
     "7.2": [
@@ -211,7 +211,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         ),
     ],
     "7.3": [
-        (CHUNKED.replace("STEP", STEP), "no function `prepare`"),
+        (CHUNKED.replace("STEP", STEP), "not define a function `prepare`"),
         (UPDATE.replace("OLD", "network(rollout)").replace("STEP", STEP), "RO001"),
         (
             "import torch\ndef prepare(network, rollout):\n    for rows in rollout.split(64):\n"

@@ -14,26 +14,24 @@ CLAIMS = ()  # no article is about this project
 
 @dataclass(frozen=True)
 class Settings:
-    """Sizes of the sample project's scripts, and how often costs are timed."""
+    """Sizes of the sample project's scripts, which of them are run, and how often costs are timed."""
 
     rollout: int  # timesteps of ppo.py
     written: int  # timesteps that world_model.py stores at a time
     steps: int  # environment steps of each training run of sweep.py
-    side_by_side: tuple[str, ...]  # scripts that run at the same time; the others run alone, since they are timed
+    runs: tuple[tuple[str, ...], ...]  # scripts that run at the same time, one group after another
     repeats: int  # pairs of timings for each cost
 
 
-SETTINGS = {
-    "tiny": Settings(
-        rollout=1024,
-        written=500_000,
-        steps=64,
-        side_by_side=("ppo.py", "recommender.py", "world_model.py", "sweep.py"),
-        repeats=3,
-    ),
-    "smoke": Settings(rollout=2048, written=1_000_000, steps=128, side_by_side=("ppo.py", "recommender.py"), repeats=7),
-    "full": Settings(rollout=2048, written=1_000_000, steps=128, side_by_side=("ppo.py", "recommender.py"), repeats=7),
-}
+FULL = Settings(
+    rollout=2048,
+    written=1_000_000,
+    steps=128,
+    runs=(("ppo.py", "recommender.py"), ("world_model.py",), ("sweep.py",)),  # the last two are timed, so run alone
+    repeats=7,
+)
+TINY = Settings(rollout=1024, written=500_000, steps=64, runs=(("world_model.py",), ("sweep.py",)), repeats=3)
+SETTINGS = {"tiny": TINY, "smoke": FULL, "full": FULL}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__, submodules=["costs", "measure", "plots", "workloads"], submod_attrs={"records": ["RECORDS"]}

@@ -18,16 +18,21 @@ def costs_of_rules(bench: Bench) -> list[Cost]:
 
 
 def watched_runs(bench: Bench, project: Path, state: str) -> dict[str, Report]:
-    """Run each script of the project under the doctor's watch. `state` is "before" or "after" the fixes."""
-    reports = workloads.run_scripts(project, bench.settings.side_by_side)
-    world_model, recommender = _buffer(reports["world_model.py"]), _buffer(reports["recommender.py"])
-    (sample_seconds,) = world_model.seconds.values()  # by stored timesteps, for the only batch size
-    bench.add("largest_pass", reports["ppo.py"].notes.passes["without gradients"].rows, state=state)
-    bench.add("sample", statistics.median(sample_seconds[max(sample_seconds)]), state=state)
-    bench.add("train", reports["sweep.py"].notes.stages["train"].seconds, state=state)
-    bench.add("transition", sum(recommender.bytes.values()), state=state)
-    for kind, seconds in reports["sweep.py"].split.items():
-        bench.add("time", seconds, state=state, kind=kind)
+    """Run the scripts of the project under the doctor's watch. `state` is "before" or "after" the fixes."""
+    reports = workloads.run_scripts(project, bench.settings.runs)
+    for script, report in reports.items():
+        match script:
+            case "ppo.py":
+                bench.add("largest_pass", report.notes.passes["without gradients"].rows, state=state)
+            case "recommender.py":
+                bench.add("transition", sum(_buffer(report).bytes.values()), state=state)
+            case "world_model.py":
+                (by_stored,) = _buffer(report).seconds.values()  # seconds of samples, for the only batch size
+                bench.add("sample", statistics.median(by_stored[max(by_stored)]), state=state)
+            case "sweep.py":
+                bench.add("train", report.notes.stages["train"].seconds, state=state)
+                for kind, seconds in report.split.items():
+                    bench.add("time", seconds, state=state, kind=kind)
     bench.add("findings", sum(len(report.findings) for report in reports.values()), state=state)
     return reports
 

@@ -13,13 +13,14 @@ PANELS = {
 
 
 def plot_before_and_after(records: Records):
-    """The cost of each script before and after the fixes, one panel for each, all from zero."""
-    figure, panels = new_figure("The same four scripts, before and after", columns=4, width=8.4, height=3.6)
-    for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
+    """The cost of each script that was run, before and after the fixes: one panel for each, all from zero."""
+    measured = [name for name in PANELS if records.where(f"own_code.{name}", state="after")] or list(PANELS)
+    figure, panels = new_figure("The same scripts, before and after", columns=len(measured), width=8.4, height=3.6)
+    for axes, name in zip(panels, measured, strict=True):
         pair = [records.get(f"own_code.{name}", state=state) for state in ("before", "after")]
         bars = axes.bar(["before", "after"], [record.value for record in pair], color=[BUGGY, OURS], width=0.6)
         axes.bar_label(bars, [format_value(record.value, record.unit) for record in pair], padding=2, fontsize=9)
-        axes.set_title(title, loc="left", fontsize=9.5)
+        axes.set_title(PANELS[name], loc="left", fontsize=9.5)
         axes.set_yticks([])
         axes.grid(False)
         axes.spines["left"].set_visible(False)

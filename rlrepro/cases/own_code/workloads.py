@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
 
 SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
 STARTUP = Path(__file__).parent / "startup"
-SCRIPTS = ("ppo.py", "recommender.py", "world_model.py", "sweep.py")
 # tianshou 1.0.0 compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
 ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1"}
 
@@ -46,16 +45,17 @@ def use_release(release: Release) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths if path)
 
 
-def run_scripts(project: Path, side_by_side: Collection[str]) -> dict[str, Report]:
-    """The doctor's report on each script of the project: `rlrepro doctor --run -- python SCRIPT`.
+def run_scripts(project: Path, groups: Iterable[Iterable[str]]) -> dict[str, Report]:
+    """The doctor's report on each script: `rlrepro doctor --run -- python SCRIPT`.
 
-    Scripts that are not named in `side_by_side` run alone, one after another. Raises RuntimeError if a script fails,
-    and TookTooLong if it does not end.
+    The scripts of a group run at the same time, and one group after another. Raises RuntimeError if a script fails, and
+    TookTooLong if it does not end.
     """
-    with ThreadPoolExecutor() as threads:
-        pending = {name: threads.submit(_run, project, name) for name in SCRIPTS if name in side_by_side}
-    reports = {name: future.result(timeout=0) for name, future in pending.items()}  # the pool has waited for them
-    return {name: reports[name] if name in reports else _run(project, name) for name in SCRIPTS}
+    reports = {}
+    for group in groups:
+        with ThreadPoolExecutor() as threads:
+            reports |= zip(group, threads.map(lambda script: _run(project, script), group), strict=True)
+    return reports
 
 
 def try_variants(project: Path, script: str, report: Report) -> list[trial.Trial]:
