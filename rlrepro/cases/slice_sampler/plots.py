@@ -52,7 +52,7 @@ def plot_online(records: Records):
     keys = [key for key in LINES if key[0] == NEWEST and key[1] != "gather"]
     _draw(axes, records, "online", keys)
     axes.set(ylabel="time of one sampler.sample()")
-    figures.caption(figure, records.get("slice_sampler.online"), "median over writes of 1,000 transitions, by episode id")
+    figures.caption(figure, records.get("slice_sampler.online"), "median over writes of 1,000, by episode id")
     return figure
 
 
