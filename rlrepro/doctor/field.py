@@ -2,9 +2,9 @@
 
 `repositories.csv` lists public repositories with the commit that was read and their group: *steer* guided the rules,
 *count* and *fresh* led to one correction each, and the rules have not changed since *latest* was fetched.
-`findings.csv` has the findings with at least medium confidence, the verdict of a reader who did not know the rules, and the current `confidence`, empty if
-the doctor no longer reports the finding. `sites.csv` has problems that readers found on their own, and the confidence
-with which the doctor reports them, if it does.
+`findings.csv` has the findings with at least medium confidence, the verdict of a reader who did not know the rules,
+and the current `confidence`, empty if the doctor no longer reports the finding. `sites.csv` has problems that readers
+found on their own, and the confidence with which the doctor reports them, if it does.
 
 `python -m rlrepro.doctor.field CHECKOUTS` runs the doctor again. CHECKOUTS are folders with one folder owner+name per
 repository. It updates the findings, keeps the verdicts of known ones, and lists findings without a verdict.
