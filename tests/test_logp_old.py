@@ -172,16 +172,12 @@ def test_a_fix_for_another_release_says_which_it_is_for(releases):
         releases[NEWEST].run(take, "ChunkedPPOPolicy")
 
 
-SIZES = [(1024, 16, 3), pytest.param(4096, 64, 9, marks=pytest.mark.slow)]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("rows, size, factor", SIZES)
-def test_gail_and_icm_are_bounded_when_fixed_and_give_the_same(releases, name, rows, size, factor):
-    """Of an update of few transitions, most memory is that of the gradients, which no fix makes smaller."""
-    released, fixed = (releases[NEWEST].run(measure_update, name, chunked, rows, size) for chunked in (False, True))
+def test_gail_and_icm_are_bounded_when_fixed_and_give_the_same(releases, name):
+    released, fixed = (releases[NEWEST].run(measure_update, name, chunked, 4096, 64) for chunked in (False, True))
     assert released["preprocess_peak_bytes"] >= 20 * fixed["preprocess_peak_bytes"]
-    assert released["update_peak_bytes"] >= factor * fixed["update_peak_bytes"]
+    assert released["update_peak_bytes"] >= 9 * fixed["update_peak_bytes"]
     np.testing.assert_allclose(fixed["rewards"], released["rewards"], atol=1e-6)
     np.testing.assert_allclose(fixed["weights"], released["weights"], atol=1e-6)
     assert released["moved"] > 1e-3  # a comparison of weights that had not moved would say nothing
@@ -197,12 +193,12 @@ def test_gail_and_icm_are_not_bounded_as_released(releases):
 
 
 def test_the_line_that_fills_the_card_is_named(releases):
-    died, done = (releases[version].run(workloads.history, 512, 0.1, 64) for version in (BUGGY, FIXED))
+    died, done = (releases[version].run(workloads.history, 1024, 0.2, 64) for version in (BUGGY, FIXED))
     assert "allowed" in died["error"] and done["error"] is None
     at_the_end = {line: live[-1] for line, live in died["live"].items()}
     line = max(at_the_end, key=at_the_end.get)
     assert line.startswith("ppo.py:") and "logp_old" in line
-    assert at_the_end[line] > 0.5 * 0.1 * 2**30 > 3 * max(sum(done["live"].values()))
+    assert at_the_end[line] > 0.5 * 0.2 * 2**30 > 3 * max(sum(done["live"].values()))
 
 
 def test_a_history_is_drawn_from_records_alone(releases, tmp_path):

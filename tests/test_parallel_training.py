@@ -47,6 +47,7 @@ def parent():
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @several_cores
 def test_threads_slow_runs_down_and_nothing_else_does(parent):
     most = 2 * CORES
@@ -222,6 +223,7 @@ def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_members_together_do_more_than_one_alone():
     seconds = ensemble_timing.step_seconds((1, 16), net=64, rounds=3)
     assert {size: len(taken) for size, taken in seconds.items()} == {ensemble_timing.ALONE: 3, 1: 3, 16: 3}
