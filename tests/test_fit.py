@@ -76,6 +76,7 @@ BODIES = {
     "residual": lambda outputs: Frames(ResidualCNN(outputs)),
     "recurrent": LSTM,
 }
+SLOW_RESIDUAL = pytest.param("residual", marks=pytest.mark.slow)
 TIANSHOU = {
     "mlp": lambda: (DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES)),
     "nature": lambda: visual_networks("nature"),
@@ -124,7 +125,7 @@ def assert_close(planned, found):
         assert allocated <= planned.needed[stage] <= (1 + MARGIN) * allocated, stage
 
 
-@pytest.mark.parametrize("name", ["mlp", "nature", "residual"])
+@pytest.mark.parametrize("name", ["mlp", "nature", SLOW_RESIDUAL])
 @pytest.mark.parametrize("sizes", [(256, 64, 64), (127, 64, 100), (40, 256, 64)])
 def test_tensors_are_planned_to_the_byte(name, sizes):
     rollout, max_batchsize, batch_size = sizes
@@ -244,7 +245,7 @@ def random_sizes(name, seed):
     return numbers.randint(16, most), numbers.randint(4, most), numbers.randint(2, most)
 
 
-@pytest.mark.parametrize("name", TIANSHOU)
+@pytest.mark.parametrize("name", [SLOW_RESIDUAL if name == "residual" else name for name in TIANSHOU])
 def test_what_is_said_to_fit_fits(name):
     for seed in range(13):  # of each of the four networks
         rollout, max_batchsize, batch_size = sizes = random_sizes(name, seed)
@@ -578,6 +579,7 @@ def leaves():
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     (tmp_path / "mine.py").write_text(BUILDER)
     table = run_cli("fit", "mine:build", "--gib", 0.001, "--rollout", 2048)

@@ -426,6 +426,7 @@ def local_ray():
     ray.shutdown()
 
 
+@pytest.mark.slow
 def test_ray_gives_what_loky_gives(local_ray):
     configs = [{"x": x} for x in range(4)]
     by_ray, by_loky = (train_many(draw, configs, n_jobs=2, backend=backend, **QUIET) for backend in ("ray", "loky"))
@@ -434,6 +435,7 @@ def test_ray_gives_what_loky_gives(local_ray):
     assert local_ray.is_initialized()  # it was not started by train_many
 
 
+@pytest.mark.slow
 def test_ray_survives_what_loky_survives(local_ray):
     hows = ["raise", "be killed", "be slow", "exit"]
     outcomes = train_many(misbehave, [{"how": how} for how in hows], n_jobs=2, backend="ray", **QUIET)

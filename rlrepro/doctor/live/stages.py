@@ -10,7 +10,6 @@ from rlrepro.doctor.live.timing import timed_learning
 
 SHARE = 0.002  # of the time that may go into looking at memory
 ALWAYS = 20  # calls of a stage whose memory is read, whatever it costs
-SIZES_EVERY = 64  # calls of a stage, from one look at its configured sizes to the next
 
 
 class Running(threading.local):
@@ -56,7 +55,7 @@ class Stages:
                 if name in [running for running, _ in self.running.stages]:
                     return method(owner, *args, **kwargs)
                 stage = self.notes.stages.setdefault(name, Stage())
-                if look is not None and stage.calls % SIZES_EVERY == 0:
+                if look is not None:
                     self.notes.sizes |= _known(look(owner, *args, **kwargs))
                 looked = self._enter(stage) if self._may_look(stage) else None
                 self.running.begin(name, owner)
