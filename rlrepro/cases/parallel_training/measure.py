@@ -19,7 +19,7 @@ WAITS = {"default": (), "no spinning": (("GOMP_SPINCOUNT", "0"),), "passive": ((
 
 def parent(bench: Bench, waits: str = "default") -> Release:
     """The process that starts others whose threads wait for each other in this way."""
-    return bench.release(f"stable-baselines3=={SB3}", environment=WAITS[waits])
+    return bench.release(f"stable-baselines3=={SB3}", **dict(WAITS[waits]))
 
 
 def configs(bench: Bench, count: int, size: tuple[int, int], **more) -> list[dict]:
