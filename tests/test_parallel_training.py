@@ -207,7 +207,7 @@ def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp
     sizes = (ensemble_timing.ALONE, *SETTINGS[profile].members)
     monkeypatch.setattr(ensemble_timing, "step_seconds", lambda *_, **__: dict.fromkeys(sizes, (0.01, 0.02)))
     bench = Bench(parallel_training, profile=profile, device="cpu", seed=0, out=tmp_path)
-    bench.release = cache(lambda requirement, environment: Simulated(cause, environment))
+    bench.release = cache(lambda requirement, **environment: Simulated(cause, environment))
     loops = (measure.prepare, measure.pools, measure.scripts, measure.forwards, measure.small_networks)
     loops += (measure.sleeping_threads, measure.start_methods, measure.frameworks, measure.fork_after_work)
     for loop in (*loops, measure.sweep, measure.ensemble, measure.members):

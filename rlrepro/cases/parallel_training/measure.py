@@ -14,12 +14,12 @@ from rlrepro.fixes import thread_budget, thread_variables
 from rlrepro.lab import Comparison, Release
 
 THREADS = {"default": {}, "one": {"threads": 1}}
-WAITS = {"default": (), "no spinning": (("GOMP_SPINCOUNT", "0"),), "passive": (("OMP_WAIT_POLICY", "PASSIVE"),)}
+WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 
 
 def parent(bench: Bench, waits: str = "default") -> Release:
     """The process that starts others whose threads wait for each other in this way."""
-    return bench.release(f"stable-baselines3=={SB3}", **dict(WAITS[waits]))
+    return bench.release(f"stable-baselines3=={SB3}", **WAITS[waits])
 
 
 def configs(bench: Bench, count: int, size: tuple[int, int], **more) -> list[dict]:
