@@ -187,7 +187,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def read_records(source: str | Path) -> Records:
-    """All records of a JSON-lines file, or of every *.jsonl file in a folder.
+    """All records of a JSON-lines file, or of every `.jsonl` file in a folder.
 
     A damaged line is left out, with a warning that names its file and line number, and listed in `.problems`.
     Raises FileNotFoundError if `source` does not exist.
