@@ -80,7 +80,7 @@ def test_a_loop_by_hand():
         loop()
     expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
     assert Progress.of(seen.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
-    assert "learning 5" in str(seen) and "the watch itself took about" in str(seen)
+    assert "learning 5" in str(seen) and "watching itself took about" in str(seen)
 
 
 @pytest.mark.timing

@@ -33,7 +33,7 @@ class Rule:
     """A kind of problem: how it is found, why it matters, and what to change.
 
     `claims` are the ids of the claims that measured its cost, `chapter` is the notebook that explains it. Files that
-    contain none of the `words` are skipped.
+    contain none of the `words` are ignored.
     """
 
     code: str

@@ -32,7 +32,7 @@ class IncrementalSliceSampler(SliceSampler):
     the transitions written since the last sample. It draws a trajectory uniformly, then a start uniformly, with
     replacement, as torchrl does. Arguments, samples and the information returned with them are SliceSampler's own. With
     `pad_output=True`, a sample takes time proportional to the number of trajectories, since torchrl pads by the
-    shortest of all.
+    shortest of all. For example::
 
         sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
         buffer = ReplayBuffer(storage=LazyTensorStorage(600_000_000), sampler=sampler, batch_size=1024)
