@@ -16,6 +16,7 @@ from rlrepro.doctor.live.activity import KINDS, Activity, total
 from rlrepro.doctor.live.plot import split_over_time
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.timing import NESTED
 
 NAP = 0.02
 ROUNDS = 10
@@ -181,7 +182,8 @@ def test_an_environment_of_the_script_itself(tmp_path):
 
 
 @pytest.mark.timing
-def test_its_own_cost_is_left_out_and_told():
+def test_its_own_cost_is_left_out_and_told(monkeypatch):
+    monkeypatch.setattr("rlrepro.doctor.live.timing.NESTED", -1)  # no class is ever left alone
     layers, rows = nn.Sequential(*[nn.Identity() for _ in range(2000)]), torch.ones(1)
 
     def shortest():
@@ -196,6 +198,21 @@ def test_its_own_cost_is_left_out_and_told():
     done = total(seen.notes.activities.values())
     assert 0.1 < (done.watching_seconds / 20) / (watched - alone) < 10  # as calibrated, and as it is, in any noise
     assert sum(done.seconds) + done.watching_seconds == pytest.approx(done.ended - done.began, rel=1e-6)
+
+
+def test_a_class_that_is_only_called_within_others_is_left_alone():
+    """Layers, and the environments that wrappers hold: their probes would cost the most, and say nothing."""
+    layers = nn.Sequential(*[nn.Identity() for _ in range(NESTED)])
+    with watch(show=False):
+        layers(torch.ones(1))
+        assert "__call__" in vars(nn.Identity) and "__call__" not in vars(nn.Sequential)
+        env = gymnasium.make("CartPole-v1")
+        env.reset()
+        for _ in range(NESTED + 1):
+            if env.step(env.action_space.sample())[2]:
+                env.reset()
+        assert hasattr(type(env).step, "__wrapped__") and not hasattr(type(env.unwrapped).step, "__wrapped__")
+    assert "__call__" not in vars(nn.Identity)
 
 
 def test_a_compiled_network_and_an_optimizer_with_a_closure():
