@@ -355,7 +355,8 @@ def test_a_library_that_is_imported_meanwhile_is_watched():
     assert rows == "7" and module == "torch.nn.modules.linear" and "SourceFileLoader" in loader
 
 
-@pytest.mark.xfail(reason="a watch took 4 to 20% more CPU time in seven runs on an idle machine; 5% is the aim", strict=False)
+@pytest.mark.xfail(reason="4 to 20% more CPU time in seven runs on an idle machine; 5% is the aim", strict=False)
+@pytest.mark.timing
 def test_it_costs_little():
     from stable_baselines3 import DQN
 
