@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "run" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
-            item.add_marker(pytest.mark.xdist_group("run"))  # in one process, so that notebooks run once
+            item.add_marker(pytest.mark.xdist_group("run"))  # one worker needs them, the other goes on
             if config.getoption("profile") != "tiny":
                 item.add_marker(pytest.mark.timing)
     if not _sees_gpu():
@@ -93,13 +93,20 @@ def run(tmp_path_factory, pytestconfig):
     import subprocess
     import sys
 
-    if there := os.environ.get("RLREPRO_RUN"):
-        return Path(there)
-    out = tmp_path_factory.mktemp("run")
+    from filelock import FileLock
+
+    if existing := os.environ.get("RLREPRO_RUN"):
+        return Path(existing)
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder  # all workers share one run
+    out, complete = folder / "run", folder / "run-complete"
     profile = pytestconfig.getoption("profile")
     command = [sys.executable, "-m", "rlrepro", "reproduce", "--profile", profile, "--device", "cpu", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    with FileLock(folder / "run.lock"):
+        if not complete.exists():
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[-3000:]
+            complete.touch()
     return out
 
 
