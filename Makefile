@@ -39,11 +39,11 @@ serve: $(READY)  ## serve the site on this machine
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
 test: lint  ## the fast tests, in minutes; each notebook is run in the profile `tiny`
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not timing"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not slow and not timing"
 	$(BIN)/python -m pytest -m "timing and not slow"
 
 test-all: lint  ## every test; each notebook is run in the profile `smoke`
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not timing" --profile smoke
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not timing" --profile smoke
 	$(BIN)/python -m pytest -m timing --profile smoke
 
 lint: $(READY)  ## check style, notebooks and terms, without running any code

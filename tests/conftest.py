@@ -30,13 +30,11 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(config, items):
+def pytest_collection_modifyitems(items):
     for item in items:
         if "run" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
-            item.add_marker(pytest.mark.xdist_group("run"))  # one worker needs them, the other goes on
-            if config.getoption("profile") != "tiny":
-                item.add_marker(pytest.mark.timing)
+            item.add_marker(pytest.mark.timing)
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -93,20 +91,13 @@ def run(tmp_path_factory, pytestconfig):
     import subprocess
     import sys
 
-    from filelock import FileLock
-
     if existing := os.environ.get("RLREPRO_RUN"):
         return Path(existing)
-    folder = tmp_path_factory.getbasetemp()
-    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder  # all workers share one run
-    out, complete = folder / "run", folder / "run-complete"
+    out = tmp_path_factory.mktemp("run")
     profile = pytestconfig.getoption("profile")
     command = [sys.executable, "-m", "rlrepro", "reproduce", "--profile", profile, "--device", "cpu", "--out", str(out)]
-    with FileLock(folder / "run.lock"):
-        if not complete.exists():
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[-3000:]
-            complete.touch()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
     return out
 
 
