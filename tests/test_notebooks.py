@@ -46,7 +46,8 @@ def test_a_page_without_a_kernel_has_what_its_sliders_need(run):
     links = [each["state"] for each in state.values() if each["model_name"] == "LinkModel"]
     ends = {models[link[end][0].removeprefix("IPY_MODEL_")] for link in links for end in ("source", "target")}
     pictures = [each for each in state.values() if "<img alt=" in str(each["state"].get("value"))]
-    assert ends == {"IntSliderModel", "StackModel"} and len(pictures) == 5
+    (slider,) = (each["state"] for each in state.values() if each["model_name"] == "IntSliderModel")
+    assert ends == {"IntSliderModel", "StackModel"} and len(pictures) == slider["max"] - slider.get("min", 0) + 1 >= 3
 
 
 def test_every_claim_gets_a_verdict(run, run_cli):
