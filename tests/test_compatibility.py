@@ -7,6 +7,7 @@ from jinja2 import Environment, StrictUndefined
 
 from rlrepro.course.site.template_context import template_context
 from rlrepro.evidence import RecordBook, read_records
+from rlrepro.evidence.compatibility import environments as trying
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.compatibility.environments import PLAN, environments, outcomes
 from rlrepro.evidence.compatibility.environments import Environment as Tried
@@ -88,6 +89,12 @@ def test_the_install_page_has_each_row(tmp_path):
     page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)
     for each in table.rows(read_records(COMMITTED[0])):
         assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page
+
+
+def test_a_reason_that_uv_broke_into_lines_is_whole():
+    printed = "  × No solution found:\n  ╰─▶ Because only rlrepro==1 is available and rlrepro==1 depends\n      on packaging>=24\n"
+    found = trying._reason(printed)
+    assert found == "Because only rlrepro==1 is available and rlrepro==1 depends on packaging>=24"
 
 
 @pytest.mark.slow

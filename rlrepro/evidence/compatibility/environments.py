@@ -102,12 +102,16 @@ def call(*command, folder: str | Path | None = None) -> str:
 
 
 def _reason(text: str) -> str:
-    """The line of pytest's or uv's output that says what is wrong; the last line of any other output."""
+    """What pytest's or uv's output says is wrong; the last line of any other output.
+
+    uv breaks its reason into lines, and where it breaks them depends on the width of the terminal: they are joined.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for mark in ("E ", "╰─▶", "cause:", "error:"):
-        for line in lines:
+        for number, line in enumerate(lines):
             if line.startswith(mark):
-                return " ".join(line.removeprefix(mark).split())[:300]
+                reason = " ".join(lines[number:]) if mark == "╰─▶" else line
+                return " ".join(reason.removeprefix(mark).split())[:300]
     return lines[-1][:300] if lines else "failed without output"
 
 
