@@ -34,6 +34,7 @@ class Record(BaseModel):
     value: Scalar | list[int]
     unit: str
     spread: tuple[float, float] | None = None  # low and high, if the measurement was repeated
+    samples: tuple[float, ...] | None = None  # the single measurements behind a time or a ratio of times
     setting: dict[str, Scalar]
     device: str
     profile: str
@@ -107,11 +108,16 @@ class Records(list):
 
         Raises MissingRecord if there are none.
         """
+        along_key = self.along(name, along, **setting)
+        return Series(along_key.name, {key: record.value for key, record in along_key.items()})
+
+    def along(self, name: str, along: str, **setting) -> dict[Any, Record]:
+        """The same, with the whole records."""
         records = [record for record in self.where(name, **setting) if record.setting.get(along) is not None]
-        values = {record.setting[along]: record.value for record in records}
-        if not values:
+        if not records:
             raise MissingRecord(f"no record of {name} along {along}")
-        return Series(f"{name} along {along}", dict(sorted(values.items())))
+        by_key = {record.setting[along]: record for record in records}
+        return Series(f"{name} along {along}", dict(sorted(by_key.items())))
 
 
 class RecordBook:
@@ -135,7 +141,7 @@ class RecordBook:
         self._common = {"profile": profile, "device": str(resolve_device(device)), "seed": seed}
         self.records = Records()
 
-    def add(self, name: str, value, unit: str | None = None, *, spread=None, **setting) -> Record:
+    def add(self, name: str, value, unit: str | None = None, *, spread=None, samples=None, **setting) -> Record:
         """Add a measurement and return its record.
 
         Raises UndeclaredRecord for a name or setting that `quantities` do not declare, pydantic's ValidationError for a
@@ -151,6 +157,7 @@ class RecordBook:
             value=_plain(value),
             unit=unit,
             spread=spread,
+            samples=samples if samples is None else tuple(map(float, samples)),
             setting={key: _plain(setting_value) for key, setting_value in setting.items()},
             taken_at=datetime.now(UTC),
             machine=this_machine(),

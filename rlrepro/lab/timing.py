@@ -19,21 +19,22 @@ class Comparison:
     b_seconds: tuple[float, ...]
 
     @property
-    def _ratios(self) -> np.ndarray:
+    def ratios(self) -> np.ndarray:
+        """How many times longer `a` takes than `b`, pair by pair."""
         return np.array(self.a_seconds) / np.array(self.b_seconds)  # (pairs,)
 
     @property
     def ratio(self) -> float:
         """Median of the paired ratios: how many times longer `a` takes than `b`."""
-        return float(np.median(self._ratios))
+        return float(np.median(self.ratios))
 
     @property
     def low(self) -> float:
-        return float(np.quantile(self._ratios, SPREAD[0]))
+        return float(np.quantile(self.ratios, SPREAD[0]))
 
     @property
     def high(self) -> float:
-        return float(np.quantile(self._ratios, SPREAD[1]))
+        return float(np.quantile(self.ratios, SPREAD[1]))
 
     def __str__(self) -> str:
         low, ratio, high = (format_value(value, "ratio") for value in (self.low, self.ratio, self.high))

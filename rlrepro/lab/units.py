@@ -19,11 +19,16 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f} s" if abs(value) >= 1000 else f"{value / scale:.3g} {name}"
 
 
+def number(value: float) -> str:
+    """A number without a unit: three digits, or a whole number from 1,000 on."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 UNITS: dict[str, Callable] = {
     "B": _bytes,
     "s": _seconds,
     "rows": lambda value: f"{value:,.0f} rows",
-    "ratio": lambda value: f"{value:,.3g}×" if abs(value) < 1000 else f"{value:,.0f}×",
+    "ratio": lambda value: f"{number(value)}×",
     "exponent": lambda value: f"exponent {value:.3f}",
     "reward": lambda value: f"{value:.3g}",
     "difference": lambda value: f"{value:.2g}",

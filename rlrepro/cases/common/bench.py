@@ -6,6 +6,7 @@ from rlrepro.cases.common.profiles import settings_for
 from rlrepro.evidence.records import Record, RecordBook, Records
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.releases import Release
+from rlrepro.lab.timing import Comparison
 
 
 class Bench:
@@ -33,9 +34,16 @@ class Bench:
         """What was measured so far."""
         return self.book.records
 
-    def add(self, name: str, value, *, spread=None, **setting) -> Record:
-        """Keep a measurement; its unit and the keys of its setting are those that the case's `RECORDS` declare."""
-        return self.book.add(name, value, spread=spread, **setting)
+    def add(self, name: str, value, *, spread=None, samples=None, **setting) -> Record:
+        """Keep a measurement; its unit and the keys of its setting are those that the case's `RECORDS` declare.
+
+        `samples` are the single measurements that `value` summarizes.
+        """
+        return self.book.add(name, value, spread=spread, samples=samples, **setting)
+
+    def add_ratio(self, name: str, times: Comparison, **setting) -> Record:
+        """Keep the median ratio of interleaved timings, and each of them."""
+        return self.add(name, times.ratio, spread=(times.low, times.high), samples=times.ratios, **setting)
 
     def release(self, requirement: str, **environment: str) -> Release:
         """`Release(requirement)` with these environment variables: the same one, and its process, at each call."""

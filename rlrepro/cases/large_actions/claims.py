@@ -1,5 +1,7 @@
 """What the article claims about large action spaces, and how measurements judge it."""
 
+from functools import partial
+
 from rlrepro.cases.large_actions import (
     ACTIONS,
     ARTICLE_ACTIONS,
@@ -10,15 +12,16 @@ from rlrepro.cases.large_actions import (
     COPIES,
     EMBEDDED,
 )
-from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.cases.large_actions.article import ARTICLE
+from rlrepro.evidence.claims import Claim, Finding, Premise, Verdict
+from rlrepro.evidence.estimates import growth
 from rlrepro.evidence.records import MissingRecord, Records
+from rlrepro.evidence.rules import SAME, at_least, at_most, proportional
 from rlrepro.lab.units import format_value
 
 CARD = CARD_GIB * 2**30  # bytes
 THOUSANDS = 1_000  # the smallest ratio that counts as "thousands of times"
-ALIKE = 1.1  # the largest ratio at which two sizes count as the same
-LINEAR = (0.8, 1.2)  # exponents that count as proportional growth
+SEVERAL = 2  # times the bytes, from which a buffer counts as keeping several copies
 PER_ACTION = ("available now", "available next", "masks")  # parts of a transition with an entry per action
 NOTICEABLE = 0.1  # the smallest share of a transition that makes things worse
 
@@ -58,149 +61,162 @@ def update_bytes(records: Records, count: int, rows: int) -> float:
     return measured.value / largest / measured.setting["rows"] * count * rows
 
 
-def judge_one_hot(records: Records) -> Verdict:
+def judge_one_hot(records: Records) -> Finding:
     stored = records.get("large_actions.torchrl_action", encoding="one-hot", actions=ACTIONS).value * CAPACITY
-    batches = records.series("large_actions.batch_peak", "actions", encoding="one-hot")
-    largest, exponent = max(batches), growth_exponent(batches, batches.values())
-    rows = records.get("large_actions.batch_peak", encoding="one-hot", actions=largest).setting["rows"]
-    batch = batches[largest] / rows * BATCH * (ARTICLE_ACTIONS / largest) ** exponent
+    batches = records.along("large_actions.batch_peak", "actions", encoding="one-hot")
+    largest, exponent = max(batches), growth(batches)
+    per_state = batches[largest].value / batches[largest].setting["rows"]
+    batch = per_state * BATCH * (ARTICLE_ACTIONS / largest) ** exponent
     figure = (
         f"TorchRL's one-hot actions: {format_value(stored, 'B')} for {CAPACITY:,} transitions; Pearl's one-hot batch "
         f"of {BATCH}: actions^{exponent:.2f}, {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,}"
     )
-    why = f"exhausted means more than {CARD_GIB:.0f} GiB; {source(records)}"
-    if stored > CARD:
-        return Verdict("supported", figure, why)
-    if batch > CARD:
-        return Verdict("partly", figure, f"not what is stored, but the batch that Pearl makes of it; {why}")
-    return Verdict("refuted", figure, why)
+    because = {"partly": "not what is stored, but the batch that Pearl makes of it"}
+    return _finding(records, figure, [stored, max(stored, batch)], because)
 
 
-def judge_integer_bytes(records: Records) -> Verdict:
+def _finding(records: Records, figure: str, numbers, because: dict | None = None) -> Finding:
+    """A finding that also says what was measured, Pearl or its reimplementation."""
+    return Finding(f"{figure}; {source(records)}", numbers, because or {})
+
+
+def judge_integer_bytes(records: Records) -> Finding:
     hot, integer = (
         records.get("large_actions.torchrl_action", encoding=encoding, actions=ACTIONS).value
         for encoding in ("one-hot", "categorical")
     )
     in_pearl = bytes_without_states(records)
+    of_all = hot * ARTICLE_ACTIONS / ACTIONS / in_pearl
     figure = (
         f"TorchRL: {integer:.0f} bytes against {hot:,.0f}, {hot / integer:,.0f} times; a transition of Pearl with an "
-        f"integer action, without its states: {format_value(in_pearl, 'B')} at {ARTICLE_ACTIONS:,} actions"
+        f"integer action, without its states: {format_value(in_pearl, 'B')} at {ARTICLE_ACTIONS:,} actions, so that a "
+        f"one-hot action takes {of_all:.3g} times what is stored beside an integer"
     )
-    if hot / integer < THOUSANDS:
-        return Verdict("refuted", figure, f"less than {THOUSANDS:,} times")
-    if in_pearl > THOUSANDS * integer:
-        return Verdict("partly", figure, f"true of the action, but not of what is stored with it; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    return _finding(
+        records, figure, [hot / integer, of_all], {"partly": "true of the action, but not of what is stored"}
+    )
 
 
-def judge_integer_coding(records: Records) -> Verdict:
+def judge_integer_coding(records: Records) -> Finding:
     update = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
         f"with integers and {ARTICLE_ACTIONS:,} actions: {format_value(bytes_without_states(records), 'B')} per "
         f"transition without its states, and {format_value(update, 'B')} for an update of {BATCH} transitions"
     )
-    if update > CARD:
-        return Verdict("refuted", figure, f"an update still needs more than {CARD_GIB:.0f} GiB; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    return _finding(records, figure, [update], {"refuted": "an update still needs more"})
 
 
-def judge_history(records: Records) -> Verdict:
-    states = records.series("large_actions.stored", "history", scheme="pearl", part="state")
-    exponent, longest = growth_exponent(states, states.values()), max(states)
-    share = 2 * states[longest] / stored_bytes(records, features=1, history=longest)
+def judge_history(records: Records) -> Finding | Verdict:
+    states = records.along("large_actions.stored", "history", scheme="pearl", part="state")
+    exponent, longest = growth(states), max(states)
+    share = 2 * states[longest].value / stored_bytes(records, features=1, history=longest)
     figure = (
         f"bytes of a state ~ length^{exponent:.2f}; at length {longest}, {share:.0%} of a transition with "
         f"{ARTICLE_ACTIONS:,} actions"
     )
-    if not LINEAR[0] <= exponent <= LINEAR[1]:
-        return Verdict("refuted", figure, f"it does not grow with the history; {source(records)}")
-    if share < NOTICEABLE:
+    if proportional("bytes").outcome(exponent) == "supported" and share < NOTICEABLE:
         return Verdict("partly", figure, f"it grows, but hardly counts; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    return _finding(records, figure, [exponent], {"refuted": "it does not grow with the history"})
 
 
-def judge_bootstrap(records: Records) -> Verdict:
+def judge_bootstrap(records: Records) -> Finding:
     ratio = stored_bytes(records, features=1, copies=COPIES) / stored_bytes(records, features=1)
     figure = f"{ratio:.3f} times the bytes of the usual buffer, with {COPIES} members"
-    if ratio <= ALIKE:
-        return Verdict("refuted", figure, f"it stores one transition and a mask of ensemble members; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    because = {"refuted": "it stores one transition and a mask of ensemble members"}
+    return _finding(records, figure, [ratio], because)
 
 
-def judge_cpu_storage(records: Records) -> Verdict:
+def judge_cpu_storage(records: Records) -> Finding:
     moved = stored_bytes(records, features=1) * CAPACITY
     update = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
         f"moved off the card: {format_value(moved, 'B')} of {CAPACITY:,} transitions; left on it: "
         f"{format_value(update, 'B')} of one update"
     )
-    if update > CARD:
-        return Verdict("refuted", figure, f"the update alone takes more than {CARD_GIB:.0f} GiB; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    return _finding(records, figure, [update], {"refuted": "the update alone takes more"})
 
 
-def judge_embeddings(records: Records) -> Verdict:
+def judge_embeddings(records: Records) -> Finding:
     ratio = stored_bytes(records, features=EMBEDDED) / stored_bytes(records, features=1)
     figure = f"{ratio:.3g} times the bytes of integers, with {ARTICLE_ACTIONS:,} actions of {EMBEDDED} numbers each"
-    if ratio > ALIKE:
-        why = "each transition holds the embeddings of all actions, which a shared table would hold once"
-        return Verdict("refuted", figure, f"{why}; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    because = {"refuted": "each transition holds the embeddings of all actions, which a shared table would hold once"}
+    return _finding(records, figure, [ratio], because)
 
 
-def judge_leak(records: Records) -> Verdict:
+def judge_leak(records: Records) -> Finding:
     peaks, held = (records.series(f"large_actions.since_start_{name}", "stored") for name in ("peak", "held"))
     before, after = max(n for n in peaks if n <= BATCH), max(peaks)
+    first, then = peaks[before] / peaks[min(peaks)], peaks[after] / peaks[before]
     figure = (
-        f"an update's peak grows by {peaks[before] / peaks[min(peaks)]:.3g}× until {before} transitions are stored, "
-        f"then by {peaks[after] / peaks[before]:.3g}× until {after}, while the buffer grows by "
-        f"{held[after] / held[before]:.3g}×"
+        f"an update's peak grows by {first:.3g}× until {before} transitions are stored, then by {then:.3g}× until "
+        f"{after}, while the buffer grows by {held[after] / held[before]:.3g}×"
     )
-    if peaks[before] <= ALIKE * peaks[min(peaks)]:
-        return Verdict("refuted", figure, f"it does not grow; {source(records)}")
-    if peaks[after] <= ALIKE * peaks[before]:
-        why = f"the update grows until there is a batch of {BATCH}, the buffer until its capacity: it is not a leak"
-        return Verdict("partly", figure, f"{why}; {source(records)}")
-    return Verdict("supported", figure, source(records))
+    because = {
+        "partly": f"not a leak: the update grows until there is a batch of {BATCH}, the buffer until its capacity",
+        "refuted": "it does not grow",
+    }
+    return _finding(records, figure, [then, max(first, then)], because)
 
+
+EXHAUSTED = f"the {CARD_GIB:.0f} GiB of the card"
+
+
+def judge_problem(records: Records) -> Finding:
+    """By the largest of what one-hot actions need: the problem that the article's advice is to solve."""
+    found = judge_one_hot(records)
+    return Finding(found.figure, found.numbers[1:])
+
+
+PROBLEM = Premise("running out of memory", judge_problem, at_least(CARD, EXHAUSTED))
+
+claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
+one_fix = partial(claim, section="The article's fixes, one at a time")
+solved = partial(claim, section="What is computed", rule=at_most(CARD, EXHAUSTED), premise=PROBLEM)
 
 CLAIMS = [
-    Claim(
+    one_fix(
         "LA1",
         "One-hot storage of tens of thousands of actions exhausts memory",
-        CHAPTER,
-        "The article's fixes, one at a time",
-        judge_one_hot,
+        judge=judge_one_hot,
+        rule=at_least(CARD, EXHAUSTED),
     ),
-    Claim(
+    one_fix(
         "LA2",
         "An integer takes 4 bytes, one-hot thousands of times more",
-        CHAPTER,
-        "The article's fixes, one at a time",
-        judge_integer_bytes,
+        judge=judge_integer_bytes,
+        rule=at_least(THOUSANDS),
     ),
-    Claim("LA3", "Integer coding solves the memory problem", CHAPTER, "What is computed", judge_integer_coding),
-    Claim(
+    solved("LA3", "Integer coding solves the memory problem", judge=judge_integer_coding),
+    one_fix(
         "LA4",
         "The history module's memory grows with its length and makes it worse",
-        CHAPTER,
-        "The article's fixes, one at a time",
-        judge_history,
+        judge=judge_history,
+        rule=proportional("bytes"),
+        premise=PROBLEM,
     ),
-    Claim(
+    one_fix(
         "LA5",
         "BootstrapReplayBuffer keeps several copies of the data",
-        CHAPTER,
-        "The article's fixes, one at a time",
-        judge_bootstrap,
+        judge=judge_bootstrap,
+        rule=at_least(SEVERAL),
     ),
-    Claim(
+    solved(
         "LA6",
         "Storing on the CPU and moving only batches to the GPU solves it",
-        CHAPTER,
-        "What is computed",
-        judge_cpu_storage,
+        judge=judge_cpu_storage,
     ),
-    Claim("LA7", "Action embeddings compress further", CHAPTER, "The article's fixes, one at a time", judge_embeddings),
-    Claim("LA8", "Memory grows steadily until it is exhausted", CHAPTER, "Why it looks like a leak", judge_leak),
+    one_fix(
+        "LA7",
+        "Action embeddings compress further",
+        judge=judge_embeddings,
+        rule=at_most(1 / SAME),
+        premise=PROBLEM,
+    ),
+    claim(
+        "LA8",
+        "Memory grows steadily until it is exhausted",
+        section="Why it looks like a leak",
+        judge=judge_leak,
+        rule=at_least(SAME),
+    ),
 ]

@@ -167,7 +167,7 @@ def _add_times(bench: Bench, ways: dict, count: int, rows: int, **setting) -> No
         against["time_ratio"] = ways["plain"](*size), ways["factored"](*size)
     for name, (slow, fast) in against.items():
         timed = compare(slow, fast, repeats=bench.settings.repeats, device=bench.device)
-        bench.add(name, timed.ratio, spread=(timed.low, timed.high), actions=count, rows=rows, **setting)
+        bench.add_ratio(name, timed, actions=count, rows=rows, **setting)
 
 
 def largest_action_counts(bench: Bench) -> dict[int, int]:

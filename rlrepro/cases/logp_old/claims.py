@@ -1,13 +1,15 @@
 """What the article says of logp_old, and how measurements judge it."""
 
+from functools import partial
+
 from rlrepro.cases.logp_old import BUGGY, CHAPTER, FIXED, NEWEST
-from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.growth import growth_exponent
-from rlrepro.evidence.records import MissingRecord, Records
+from rlrepro.cases.logp_old.article import ARTICLE
+from rlrepro.evidence.claims import Claim, Finding, Premise, Verdict
+from rlrepro.evidence.estimates import estimate, growth
+from rlrepro.evidence.records import Records
+from rlrepro.evidence.rules import PROPORTIONAL, at_least, constant, exactly, proportional, slightly_more
 from rlrepro.lab.units import format_value
 
-LINEAR = (0.95, 1.05)  # exponents that count as growing with the rollout
-FLAT = 0.02  # the exponent up to which memory counts as bounded
 FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
 ROUNDING = {  # the largest relative difference that arithmetic in another order explains, by its precision
     "float32": 1e-5,  # 23 bits, of which sums of some thousand terms lose a few
@@ -16,40 +18,32 @@ ROUNDING = {  # the largest relative difference that arithmetic in another order
 }
 
 
-def _exponent(records: Records, release: str) -> tuple[float, dict]:
-    peaks = records.series("logp_old.peak", "rows", release=release, network="nature")
-    return growth_exponent(peaks, peaks.values()), peaks
+def _growth(records: Records, release: str) -> tuple[float, dict]:
+    peaks = records.along("logp_old.peak", "rows", release=release, network="nature")
+    return growth(peaks), peaks
 
 
-def judge_whole_rollout(records: Records) -> Verdict:
-    exponent, peaks = _exponent(records, BUGGY)
-    figure = f"peak ~ rows^{exponent:.3f}, {format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
-    grows = LINEAR[0] <= exponent <= LINEAR[1]
-    return Verdict(
-        "supported" if grows else "refuted",
-        figure,
-        f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional: twice the rollout, twice the memory",
-    )
+def judge_whole_rollout(records: Records) -> Finding:
+    exponent, peaks = _growth(records, BUGGY)
+    most = max(peaks)
+    figure = f"peak ~ rows^{exponent:.3f}, {format_value(peaks[most].value, 'B')} at {most:,} rows"
+    return Finding(figure, [exponent])
 
 
-def judge_chunking_bounds(records: Records) -> Verdict:
-    exponents = {release: _exponent(records, release)[0] for release in (FIXED, NEWEST)}
+def judge_chunking_bounds(records: Records) -> Finding:
+    exponents = {release: _growth(records, release)[0] for release in (FIXED, NEWEST)}
     figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in exponents.items())
-    bounded = all(exponent <= FLAT for exponent in exponents.values())
-    return Verdict("supported" if bounded else "refuted", figure, f"exponents up to {FLAT} count as no growth")
+    return Finding(figure, list(exponents.values()))
 
 
-def judge_parameter(records: Records) -> Verdict:
-    exponents = {}
-    for release in (BUGGY, FIXED):
-        peaks = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        exponents[release] = growth_exponent(peaks, peaks.values())
-    figure = f"peak ~ max_batchsize^{exponents[FIXED]:.2f} in {FIXED}, ^{exponents[BUGGY]:.2f} in {BUGGY}"
-    if exponents[FIXED] < FOLLOWS:
-        return Verdict("refuted", figure, "the peak does not follow max_batchsize even in the fixed release")
-    if exponents[BUGGY] >= FOLLOWS:
-        return Verdict("supported", figure, "the peak follows max_batchsize in both releases")
-    return Verdict("partly", figure, f"once fixed, yes; in {BUGGY} the parameter changes nothing")
+def judge_parameter(records: Records) -> Finding | Verdict:
+    buggy, fixed = (
+        growth(records.along("logp_old.peak_by_chunk", "max_batchsize", release=release)) for release in (BUGGY, FIXED)
+    )
+    figure = f"peak ~ max_batchsize^{fixed:.2f} in {FIXED}, ^{buggy:.2f} in {BUGGY}"
+    if min(buggy, fixed) >= FOLLOWS:
+        return Verdict("partly", figure, f"it does, but in {BUGGY} as well")
+    return Finding(figure, [fixed], {"refuted": "the peak does not follow max_batchsize even in the fixed release"})
 
 
 def judge_same_results(records: Records) -> Verdict:
@@ -79,17 +73,9 @@ def judge_same_results(records: Records) -> Verdict:
     return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{course}")
 
 
-def judge_slower(records: Records) -> Verdict:
-    record = records.get("logp_old.time_ratio")
-    if record.spread is None:
-        raise MissingRecord("no spread of logp_old.time_ratio")
-    low, high = record.spread
-    figure = f"{FIXED} takes {record.value:.2f}× the time of {BUGGY} ({low:.2f} to {high:.2f})"
-    if low > 1:
-        return Verdict("supported", figure, "chunks cost time here, beyond the spread of the measurement")
-    if high < 1:
-        return Verdict("refuted", figure, "chunks are faster here, beyond the spread of the measurement")
-    return Verdict("partly", figure, "no difference here beyond the spread of the measurement")
+def judge_slower(records: Records) -> Finding:
+    slower = estimate(abs, records.get("logp_old.time_ratio"))
+    return Finding(f"{FIXED} takes {slower} times as long as {BUGGY}", [slower])
 
 
 def judge_snippet(records: Records) -> Verdict:
@@ -128,13 +114,13 @@ def judge_remainder(records: Records) -> Verdict:
 def judge_any_amount(records: Records) -> Verdict:
     host = records.get("logp_old.host_bytes_per_row", release=FIXED).value
     allowed = records.get("logp_old.rows_host_memory_allows", release=FIXED).value
-    growth = {}
+    exponents = {}
     for twin in ("GAIL", "ICM"):
-        peaks = records.series("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", cured=False)
-        growth[twin] = growth_exponent(peaks, peaks.values())
-    unbounded = [twin for twin, exponent in growth.items() if exponent >= LINEAR[0]]
-    exponents = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in growth.items())
-    figure = f"{format_value(host, 'B')} of host memory per transition, at most {allowed:,} here; {exponents}"
+        peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", cured=False)
+        exponents[twin] = growth(peaks)
+    unbounded = [twin for twin, exponent in exponents.items() if exponent >= 1 - PROPORTIONAL["bytes"]]
+    shown = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in exponents.items())
+    figure = f"{format_value(host, 'B')} of host memory per transition, at most {allowed:,} here; {shown}"
     if unbounded:
         names = " and ".join(unbounded)
         why = f"host memory grows with the rollout, and {names} of {NEWEST} still process all of it at once"
@@ -142,43 +128,68 @@ def judge_any_amount(records: Records) -> Verdict:
     return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
 
 
+GROWTH = Premise("the growth with the rollout", judge_whole_rollout, proportional("bytes"))
+
+claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
+
 CLAIMS = [
-    Claim(
+    claim(
         "LO1",
         f"{BUGGY} computes logp_old on the whole batch, and its memory grows with it",
-        CHAPTER,
-        "How it grows",
-        judge_whole_rollout,
+        section="How it grows",
+        judge=judge_whole_rollout,
+        rule=proportional("bytes"),
     ),
-    Claim("LO2", "Computing it in chunks bounds the memory", CHAPTER, "How it grows", judge_chunking_bounds),
-    Claim(
+    claim(
+        "LO2",
+        "Computing it in chunks bounds the memory",
+        section="How it grows",
+        judge=judge_chunking_bounds,
+        rule=constant("bytes"),
+        premise=GROWTH,
+    ),
+    claim(
         "LO3",
-        "The memory can be set by the batch-size parameter",
-        CHAPTER,
-        "The parameter that does nothing",
-        judge_parameter,
+        "Only with the fix can the batch-size parameter set the memory",
+        section="The parameter that does nothing",
+        judge=judge_parameter,
+        rule=at_least(FOLLOWS, f"an exponent of {FOLLOWS:g}"),
+        premise=GROWTH,
     ),
-    Claim(
+    claim(
         "LO4",
         "The results are exactly the same",
-        CHAPTER,
-        "Is the result the same, and is it slower?",
-        judge_same_results,
+        section="Is the result the same, and is it slower?",
+        judge=judge_same_results,
+        rule=exactly("exactly means every bit"),
     ),
-    Claim("LO5", "Chunking is slightly slower", CHAPTER, "Is the result the same, and is it slower?", judge_slower),
-    Claim("LO6", "The snippet works as printed", CHAPTER, "If you can't upgrade", judge_snippet),
-    Claim(
+    claim(
+        "LO5",
+        "Chunking is slightly slower",
+        section="Is the result the same, and is it slower?",
+        judge=judge_slower,
+        rule=slightly_more(),
+    ),
+    claim(
+        "LO6",
+        "The snippet works as printed",
+        section="If you can't upgrade",
+        judge=judge_snippet,
+        rule=exactly("as printed means without a change"),
+    ),
+    claim(
         "LO7",
         "merge_last handles the remainder, and flatten keeps the shape",
-        CHAPTER,
-        "What the fix leaves behind",
-        judge_remainder,
+        section="What the fix leaves behind",
+        judge=judge_remainder,
+        rule=exactly("the ratio of an update that has changed nothing has to be exactly 1"),
     ),
-    Claim(
+    claim(
         "LO8",
         "After the fix, any amount of data can be handled",
-        CHAPTER,
-        "What the fix leaves behind",
-        judge_any_amount,
+        section="What the fix leaves behind",
+        judge=judge_any_amount,
+        rule=exactly("any amount means that nothing grows with it"),
+        premise=GROWTH,
     ),
 ]

@@ -174,7 +174,7 @@ def time_ratio(bench: Bench) -> Comparison:
         for version in (FIXED, BUGGY)
     )
     times = compare(fixed, buggy, repeats=settings.timing_repeats)
-    bench.add("time_ratio", times.ratio, spread=(times.low, times.high), rows=settings.timing_rows)
+    bench.add_ratio("time_ratio", times, rows=settings.timing_rows)
     return times
 
 

@@ -1,14 +1,17 @@
 """What the article says about many training runs at once, and how measurements judge it."""
 
-from statistics import median
+from functools import partial
+
+import numpy as np
 
 from rlrepro.cases.parallel_training import CHAPTER
-from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.records import MissingRecord, Records
+from rlrepro.cases.parallel_training.article import ARTICLE
+from rlrepro.evidence.claims import Claim, Finding, Premise
+from rlrepro.evidence.estimates import Estimate, estimate
+from rlrepro.evidence.records import MissingRecord, Record, Records
+from rlrepro.evidence.rules import at_least, at_most, because_of
 
 SLOWER = 1.5  # times longer than sharing the cores explains, from which a run counts as slowed down
-GONE = 0.25  # of a slowdown: what may be left once its cause is gone, since caches are shared too
-HELPS = 0.5  # of a slowdown: a fix that leaves less of it helps
 NEARLY_LINEAR = 0.8  # of the ideal throughput
 WASTE = 0.5  # of the work: what a launcher may cost on top before another kind is needed
 
@@ -20,154 +23,181 @@ def cores(records: Records) -> int:
     return records.get("parallel_training.cores").value
 
 
-def beyond_share(records: Records, name: str, alone: float, **setting) -> tuple[int, float]:
-    """The most processes that were measured in this setting, and how many times longer than `alone` one of them took,
-    beyond what sharing the cores explains."""
-    values = records.series(f"parallel_training.{name}", "processes", **setting)
-    most = max(values)
-    return most, values[most] / alone / max(1, most / cores(records))
+def beyond_share(records: Records, name: str, alone: float, **setting) -> tuple[int, Estimate]:
+    """The most processes that were measured in this setting, and how many times longer than alone one of them took,
+    beyond what sharing the cores explains. `alone` is a record, or several whose median counts."""
+    measured = records.along(f"parallel_training.{name}", "processes", **setting)
+    most = max(measured)
+    share = max(1, most / cores(records))
+    return most, estimate(lambda taken, by_itself: taken / by_itself / share, measured[most], alone)
 
 
-def slowdown(records: Records, **setting) -> tuple[int, float]:
+def slowdown(records: Records, **setting) -> tuple[int, Estimate]:
     """The most processes that were started in this way, and how many times longer a gradient step takes in one of them
     than alone with one thread, beyond what sharing the cores explains."""
-    return beyond_share(records, "step", alone_seconds(records), net="large", **setting)
+    return beyond_share(records, "step", steps_alone(records), net="large", **setting)
 
 
-def alone_seconds(records: Records) -> float:
-    """Seconds of a gradient step alone with one thread: the median of its measurements throughout the notebook."""
-    steps = records.where("parallel_training.step", **ALONE)
-    if not steps:
-        raise MissingRecord("no record of parallel_training.step of one run alone, with one thread")
-    return median(record.value for record in steps)
+def steps_alone(records: Records) -> list[Record]:
+    """The measurements, throughout the notebook, of a gradient step alone with one thread."""
+    return records.all("parallel_training.step", **ALONE)
 
 
-def pool_slowdown(records: Records, threads: str, waits: str = "default") -> tuple[int, float]:
+def pool_slowdown(records: Records, threads: str, waits: str = "default") -> tuple[int, Estimate]:
     return slowdown(records, way="pool", method="fork", threads=threads, waits=waits)
 
 
-def scripts_slowdown(records: Records) -> tuple[int, float, float]:
-    """The most scripts at once, how many times longer they take than one, and how much of that sharing the cores does
-    not explain."""
-    times = records.series("parallel_training.span", "processes", way="scripts")
-    if 1 not in times:
+def scripts_slowdown(records: Records) -> tuple[int, Estimate, float]:
+    """The most scripts at once, how many times longer they take than one beyond what sharing the cores explains, and
+    what that explains."""
+    spans = records.along("parallel_training.span", "processes", way="scripts")
+    if 1 not in spans:
         raise MissingRecord("no record of parallel_training.span of one script alone")
-    most, slower = beyond_share(records, "span", times[1], way="scripts")
-    return most, times[most] / times[1], slower
+    most, slower = beyond_share(records, "span", spans[1], way="scripts")
+    return most, slower, max(1, most / cores(records))
 
 
-def judge_slower_steps(records: Records) -> Verdict:
+def judge_slower_steps(records: Records) -> Finding:
     most, slower = pool_slowdown(records, "default")
-    figure = f"a gradient step of {most} at once takes {slower:.3g} times what sharing {cores(records)} cores explains"
-    if slower > SLOWER:
-        return Verdict("supported", figure, "with the threads that torch takes by default")
-    return Verdict("refuted", figure, "sharing the cores explains it")
+    figure = f"a gradient step of {most} at once takes {slower} times what sharing {cores(records)} cores explains"
+    because = {"supported": "with the threads that torch takes by default", "refuted": "sharing the cores explains it"}
+    return Finding(figure, [slower], because)
 
 
-def judge_lock(records: Records) -> Verdict:
-    _, slower = pool_slowdown(records, "default")
-    _, with_one = pool_slowdown(records, "one")
-    _, passive = pool_slowdown(records, "default", "passive")
-    figure = (
-        f"slowed down {slower:.3g} times; {with_one:.3g} with one thread each, {passive:.3g} where threads sleep while "
-        "they wait"
+def judge_lock(records: Records) -> Finding:
+    (_, slower), (_, with_one), (_, passive) = (
+        pool_slowdown(records, *how) for how in (("default",), ("one",), ("default", "passive"))
     )
-    if max(with_one, passive) <= max(GONE * slower, SLOWER):
-        return Verdict("refuted", figure, "autograd and its locks were the same each time; the threads were not")
-    if min(with_one, passive) > HELPS * slower:
-        return Verdict("supported", figure, "neither the number of threads nor how they wait explains it")
-    return Verdict("partly", figure, "threads explain part of it")
-
-
-def judge_scripts(records: Records) -> Verdict:
-    most, longer, slower = scripts_slowdown(records)
     figure = (
-        f"{most} scripts at once take {longer:.3g} times one alone; sharing the cores explains {longer / slower:.3g}"
+        f"slowed down {slower} times; {with_one} with one thread each, {passive} where threads sleep while they wait"
     )
-    if slower <= SLOWER:
-        return Verdict("supported", figure, "they do not slow each other down")
-    return Verdict("refuted", figure, "a script has as many threads as a process of a Pool")
+    because = {
+        "refuted": "autograd and its locks were the same each time; the threads were not",
+        "supported": "neither the number of threads nor how they wait explains it",
+        "partly": "threads explain part of it",
+    }
+    return Finding(figure, [_share_left(slower, each) for each in (with_one, passive)], because)
 
 
-def judge_fewer_processes(records: Records) -> Verdict:
+def _share_left(effect: Estimate, left: Estimate) -> Estimate:
+    """Which share of an effect is left, on a logarithmic scale."""
+    share = np.log(left) / np.log(effect)
+    if not (effect.interval and left.interval):
+        return Estimate(share)
+    low, high = (np.log(a) / np.log(b) for a, b in zip(left.interval, reversed(effect.interval), strict=True))
+    return Estimate(share, (low, high))
+
+
+def judge_scripts(records: Records) -> Finding:
+    most, slower, share = scripts_slowdown(records)
+    figure = (
+        f"{most} scripts at once take {slower} times what sharing the cores explains, which is {share:.3g} times one"
+    )
+    because = {
+        "supported": "they do not slow each other down",
+        "refuted": "a script has as many threads as a process of a Pool",
+    }
+    return Finding(figure, [slower], because)
+
+
+def judge_fewer_processes(records: Records) -> Finding:
     count = cores(records)
-    setting = POOL | {"threads": "default", "waits": "default", "processes": count}
-    slower = records.get("parallel_training.step", **setting).value / alone_seconds(records)
-    figure = f"with {count} processes on {count} cores a gradient step takes {slower:.3g} times as long as alone"
-    if slower <= SLOWER:
-        return Verdict("supported", figure, "no slowdown is left")
-    return Verdict("refuted", figure, "each process still has as many threads as there are cores")
+    measured = records.get("parallel_training.step", **POOL, threads="default", waits="default", processes=count)
+    slower = estimate(np.divide, measured, steps_alone(records))
+    figure = f"with {count} processes on {count} cores a gradient step takes {slower} times as long as alone"
+    because = {"refuted": "each process still has as many threads as there are cores"}
+    return Finding(figure, [slower], because)
 
 
-def judge_frameworks(records: Records) -> Verdict:
+def judge_frameworks(records: Records) -> Finding:
     measured = [way for way in ("loky", "ray") if records.where("parallel_training.step", way=way)] or ["loky"]
     limited, unlimited = (
         {way: slowdown(records, way=way, threads=threads)[1] for way in measured} for threads in ("framework", "all")
     )
     figure = ", ".join(
-        f"{way}: a step takes {limited[way]:.3g} times its share, {unlimited[way]:.3g} with torch's own threads"
+        f"{way}: a step takes {limited[way]} times its share, {unlimited[way]} with torch's own threads"
         for way in limited
     )
-    if max(limited.values()) > SLOWER:
-        return Verdict("refuted", figure, "slowed down inside a framework too")
-    if max(unlimited.values()) > SLOWER:
-        return Verdict("partly", figure, "because they set the number of threads; without that the slowdown is back")
-    return Verdict("supported", figure, "whatever the number of threads")
+    because = {
+        "refuted": "slowed down inside a framework too",
+        "partly": "because they set the number of threads; without that the slowdown is back",
+        "supported": "whatever the number of threads",
+    }
+    worst = max(limited.values())
+    return Finding(figure, [worst, max(worst, *unlimited.values())], because)
 
 
-def judge_linear(records: Records) -> Verdict:
-    scripts = records.series("parallel_training.of_ideal", "processes", way="scripts")
-    count = min(processes for processes in scripts if processes >= cores(records))
-    by_train_many = records.series("parallel_training.of_ideal", "processes", way="train_many")
-    most = max(by_train_many)
-    figure = (
-        f"{count} scripts reach {scripts[count]:.2g} of the ideal throughput, {most} runs by train_many "
-        f"{by_train_many[most]:.2g}"
+def judge_linear(records: Records) -> Finding:
+    scripts, by_train_many = (
+        records.along("parallel_training.of_ideal", "processes", way=way) for way in ("scripts", "train_many")
     )
-    if scripts[count] >= NEARLY_LINEAR:
-        return Verdict("supported", figure, f"at least {NEARLY_LINEAR} of it with the article's fix")
-    if by_train_many[most] >= NEARLY_LINEAR:
-        return Verdict("partly", figure, "not with scripts, but with each process held to its share of the threads")
-    return Verdict("refuted", figure, f"less than {NEARLY_LINEAR} of it in both")
+    count = min(processes for processes in scripts if processes >= cores(records))
+    most = max(by_train_many)
+    reached, ours = (estimate(abs, record) for record in (scripts[count], by_train_many[most]))
+    figure = f"{count} scripts reach {reached} of the ideal throughput, {most} runs by train_many {ours}"
+    because = {"partly": "not with the article's scripts, but with each process held to its share of the threads"}
+    return Finding(figure, [reached, max(reached, ours)], because)
 
 
-def judge_framework_needed(records: Records) -> Verdict:
+def judge_framework_needed(records: Records) -> Finding:
     record = records.get("parallel_training.overhead", way="train_many")
-    count = record.setting["trainings"]
-    figure = f"{count} training runs on one machine, {record.value:.0%} on top of their work"
-    if record.value <= WASTE:
-        return Verdict("refuted", figure, f"a process pool is enough: less than {WASTE:.0%} on top")
-    return Verdict("supported", figure, f"more than {WASTE:.0%} on top")
+    overhead = estimate(np.positive, record)
+    figure = f"{record.setting['trainings']} training runs on one machine, {overhead} of their work on top"
+    return Finding(figure, [overhead], {"refuted": "a process pool is enough"})
 
+
+THE_SLOWDOWN = Premise("the slowdown", judge_slower_steps, at_least(SLOWER))
+
+claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
+cause = partial(claim, section="Why: five suspects", premise=THE_SLOWDOWN)
+ours = partial(claim, section="Our fix: a thread budget, and a launcher that keeps to it", premise=THE_SLOWDOWN)
 
 CLAIMS = [
-    Claim(
-        "PT1", "The gradient step slows down as processes are added", CHAPTER, "See it slow down", judge_slower_steps
+    claim(
+        "PT1",
+        "The gradient step slows down as processes are added",
+        section="See it slow down",
+        judge=judge_slower_steps,
+        rule=at_least(SLOWER),
     ),
-    Claim(
-        "PT2", "That is because autograd has a lock that all processes share", CHAPTER, "Why: five suspects", judge_lock
+    cause(
+        "PT2",
+        "That is because autograd has a lock that all processes share",
+        judge=judge_lock,
+        rule=because_of(),
     ),
-    Claim("PT3", "Independent processes, started by a script, avoid it", CHAPTER, "Why: five suspects", judge_scripts),
-    Claim("PT4", "No more processes than cores avoids it", CHAPTER, "See it slow down", judge_fewer_processes),
-    Claim(
+    cause(
+        "PT3",
+        "Independent processes, started by a script, avoid it",
+        judge=judge_scripts,
+        rule=at_most(SLOWER),
+    ),
+    claim(
+        "PT4",
+        "No more processes than cores avoids it",
+        section="See it slow down",
+        judge=judge_fewer_processes,
+        rule=at_most(SLOWER),
+        premise=THE_SLOWDOWN,
+    ),
+    claim(
         "PT5",
         "Ray or another framework avoids it",
-        CHAPTER,
-        "The article's fixes, and why some of them work",
-        judge_frameworks,
+        section="The article's fixes, and why some of them work",
+        judge=judge_frameworks,
+        rule=at_most(SLOWER),
+        premise=THE_SLOWDOWN,
     ),
-    Claim(
+    ours(
         "PT6",
         "With the fix, throughput is nearly linear in processes, up to the number of cores",
-        CHAPTER,
-        "Our fix: a thread budget, and a launcher that keeps to it",
-        judge_linear,
+        judge=judge_linear,
+        rule=at_least(NEARLY_LINEAR),
     ),
-    Claim(
+    ours(
         "PT7",
         "From 10 training runs on, a distributed framework is needed, and a specialised one above 100",
-        CHAPTER,
-        "Our fix: a thread budget, and a launcher that keeps to it",
-        judge_framework_needed,
+        judge=judge_framework_needed,
+        rule=at_least(WASTE),
     ),
 ]

@@ -2,11 +2,12 @@
 
 Release("stable-baselines3==2.9.2", environment={"OMP_WAIT_POLICY": "PASSIVE"}).run(pool, configs)
 
-They take a list of settings of `training.train`, and return the mean over the runs of what that returns, and `span`,
-the seconds from the first beginning to the last end. No run begins before all processes are ready.
+They take a list of settings of `training.train`, and return the mean over the runs of what that returns; `span`, the
+seconds from the first beginning to the last end; and `samples`. No run begins before all processes are ready.
 """
 
 import json
+import math
 import multiprocessing
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from rlrepro.cases.parallel_training.thread_sampler import ThreadSampler
 from rlrepro.fixes import thread_budget, train_many
 from rlrepro.lab.limits import END_SECONDS, TRAINING_SECONDS, waiting_for
 
+PARTS = 10  # of a long call, each a measurement of its own
 FORKED_SECONDS = 1.5  # many times what a forked child needs that does not wait for ever
 
 barrier = partial(tempfile.TemporaryDirectory, prefix="barrier-")  # where processes wait for each other
@@ -100,13 +102,28 @@ def many(configs: list[dict]) -> dict:
     """By train_many, as many at a time as there are cores; also `wall`, the seconds of the call, and `work`, the sum of
     the seconds that its outcomes report."""
     processes = min(len(configs), thread_budget(1))
-    start = time.perf_counter()
+    start = time.time()
     with barrier() as folder:
         waiting = [each | {"barrier": folder, "marks": processes} for each in configs]
         outcomes = train_many(training.train, waiting, progress=False, on_error="raise")
-    wall = time.perf_counter() - start
+    wall = time.time() - start
     measured = summary([outcome.value for outcome in outcomes])
-    return measured | {"wall": wall, "work": sum(outcome.seconds for outcome in outcomes)}
+    work = sum(outcome.seconds for outcome in outcomes)
+    return measured | {"wall": wall, "work": work, "parts": _parts(outcomes, start, processes)}
+
+
+def _parts(outcomes: list, start: float, processes: int) -> list[tuple[int, float, float]]:
+    """The call in up to PARTS parts, each from the end of some run to that of another: runs that ended in it, its
+    seconds, and the seconds of those runs."""
+    in_order = sorted(outcomes, key=lambda outcome: outcome.value["ended"])
+    size = max(processes, math.ceil(len(in_order) / PARTS))
+    parts, begin = [], start
+    for at in range(0, len(in_order) - size + 1, size):
+        ended = in_order[at : at + size]
+        end = ended[-1].value["ended"]
+        parts.append((size, end - begin, sum(outcome.seconds for outcome in ended)))
+        begin = end
+    return parts
 
 
 def ensemble(seeds: range, *, net: int, steps: int, epochs: int) -> dict:
@@ -153,14 +170,16 @@ def _fork_after_work() -> bool:
 
 
 def typical(runs: list[dict]) -> dict:
-    """The median of each quantity over the runs."""
-    return {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
+    """The median of each quantity over the runs, and as `samples` what it was in each."""
+    samples = {name: [run[name] for run in runs] for name in runs[0] if name != "samples"}
+    return {name: float(np.median(values)) for name, values in samples.items()} | {"samples": samples}
 
 
 def summary(results: list[dict]) -> dict:
-    """The mean of each quantity over the runs, and `span`. For `device_bytes`, the most that was held at any time."""
+    """The mean of each quantity over the runs, `span`, and as `samples` the quantities of each run. For `device_bytes`,
+    the most that was held at any time."""
     span = max(each["ended"] for each in results) - min(each["began"] for each in results)
     lists = {name: [each[name] for each in results] for name in results[0] if name not in ("began", "ended")}
     means = {name: float(np.mean(values)) for name, values in lists.items()}
     held = {"device_bytes": max(lists["device_bytes"])} if "device_bytes" in lists else {}
-    return means | held | {"span": span}
+    return means | held | {"span": span, "samples": lists}

@@ -60,7 +60,8 @@ def scripts(bench: Bench) -> None:
             _add(bench, measured, way="scripts", net="large", processes=number, threads="default")
             spans[number] = measured["span"]
         ideal = spans[1] * processes / count
-        bench.add("of_ideal", ideal / spans[processes], way="scripts", processes=processes)
+        reached = [processes / count * one["span"] / many["span"] for one, many in rounds]
+        bench.add("of_ideal", ideal / spans[processes], samples=reached, way="scripts", processes=processes)
 
 
 def forwards(bench: Bench) -> None:
@@ -143,8 +144,11 @@ def sweep(bench: Bench) -> None:
     measured = parent(bench).run(launch.many, runs)
     _add(bench, measured, way="train_many", net="large", processes=len(runs), threads="one")
     ideal = seconds * len(runs) / count
-    bench.add("of_ideal", ideal / measured["span"], way="train_many", processes=len(runs))
-    bench.add("overhead", measured["wall"] / (measured["work"] / count) - 1, way="train_many", trainings=len(runs))
+    reached = [seconds * done / count / wall for done, wall, _ in measured["parts"]]
+    bench.add("of_ideal", ideal / measured["span"], samples=reached, way="train_many", processes=len(runs))
+    on_top = [wall / (work / count) - 1 for _, wall, work in measured["parts"]]
+    overhead = measured["wall"] / (measured["work"] / count) - 1
+    bench.add("overhead", overhead, samples=on_top, way="train_many", trainings=len(runs))
 
     pooled = bench.records.series("parallel_training.span", "processes", **POOL, threads="default", waits="default")
     most = max(pooled)
@@ -192,7 +196,7 @@ def members(bench: Bench) -> None:
     seconds = ensemble_timing.step_seconds(bench.settings.members, net=SMALL_NET, device=bench.device)
     for size in bench.settings.members:
         compared = Comparison(tuple(size * each for each in seconds[ensemble_timing.ALONE]), tuple(seconds[size]))
-        bench.add("members_ratio", compared.ratio, spread=(compared.low, compared.high), members=size)
+        bench.add_ratio("members_ratio", compared, members=size)
         bench.add("members_step", median(seconds[size]), members=size)
 
 
@@ -200,4 +204,5 @@ def _add(bench: Bench, measured: dict, **setting) -> None:
     """A record for each of the quantities that a launch has measured."""
     for quantity in LAUNCHED:
         if quantity.name in measured:
-            bench.add(quantity.name, measured[quantity.name], **setting)
+            taken = measured["samples"].get(quantity.name)
+            bench.add(quantity.name, measured[quantity.name], samples=taken, **setting)

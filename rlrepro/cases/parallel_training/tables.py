@@ -1,13 +1,15 @@
 """Tables and sentences of the chapter, each from records."""
 
+from statistics import median
+
 from rlrepro.cases.parallel_training.claims import (
     POOL,
     SLOWER,
-    alone_seconds,
     beyond_share,
     cores,
     pool_slowdown,
     scripts_slowdown,
+    steps_alone,
 )
 from rlrepro.evidence.records import Records
 from rlrepro.evidence.tables import markdown_table
@@ -83,8 +85,8 @@ def hypothesis_table(records: Records) -> str:
     _, with_one = pool_slowdown(records, "one")
     _, unspun = pool_slowdown(records, "default", "no spinning")
     _, passive = pool_slowdown(records, "default", "passive")
-    scripts = scripts_slowdown(records)[2]
-    forward_alone = records.get("parallel_training.seconds", way="forward", processes=1).value
+    scripts = scripts_slowdown(records)[1]
+    forward_alone = records.get("parallel_training.seconds", way="forward", processes=1)
     forward = beyond_share(records, "seconds", forward_alone, way="forward")[1]
     step, step_cpu = (
         {
@@ -93,9 +95,9 @@ def hypothesis_table(records: Records) -> str:
         }
         for name in ("step", "step_cpu")
     )
-    one_per_core = step["one"][count] / alone_seconds(records)
+    one_per_core = step["one"][count] / median(record.value for record in steps_alone(records))
     small = {"way": "pool", "net": "small"}
-    small_alone = records.get("parallel_training.step", **small, threads="default", processes=1).value
+    small_alone = records.get("parallel_training.step", **small, threads="default", processes=1)
     small_slower = beyond_share(records, "step", small_alone, **small, threads="default")[1]
     burnt = step_cpu["default"][most] / step_cpu["one"][1]
     rows = [

@@ -1,22 +1,22 @@
 """What the article says about SliceSampler, and how measurements judge it."""
 
 import math
+from functools import partial
+
+import numpy as np
 
 from rlrepro.cases.slice_sampler import BUGGY, CHAPTER, FIXED, MILLION, NEWEST
-from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.cases.slice_sampler.article import ARTICLE
+from rlrepro.evidence.claims import Claim, Finding, Premise
+from rlrepro.evidence.estimates import estimate, growth, ratio
 from rlrepro.evidence.records import MissingRecord, Record, Records
-from rlrepro.lab.units import format_value
+from rlrepro.evidence.rules import Rule, at_least, because_of, constant, growing, times
 
 SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
-ALIKE = 3  # factor up to which two ratios of times count as the same: caches and memory differ by machine
-LINEAR = (0.8, 1.2)  # exponents that count as linear growth
 SAME_RATE = 0.8  # share of the early rate of growth from which the late one counts as the same; a line keeps less
-FLAT = 0.2  # exponent up to which a time counts as constant; the article's two capacities would give 0.44
-TWICE = (1.4, 2.8)  # ratios that count as "about twice"
-TWO_TO_THREE = (1.6, 3.8)  # ratios that count as "two to three times"
-ARTICLE_CACHE = 500  # times faster
+SLOWDOWN = 2  # times longer from the smallest to the largest buffer, from which there is something to explain or fix
+SLOWER_IDS = 1.5  # times longer than with bool ids, from which wider ids count as slow
 
 
 def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
@@ -31,10 +31,10 @@ def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
     return matching[-1]
 
 
-def _seconds(records: Records, cell, storage="cpu") -> float:
+def _sample(records: Records, cell, storage="cpu") -> Record:
     stored, capacity = cell
     setting = {"capacity": capacity, "storage": storage, "sampler": "episode", "release": BUGGY}
-    return _of_full(records, "sample", stored, **setting).value
+    return _of_full(records, "sample", stored, **setting)
 
 
 def widest(records: Records, **setting) -> dict:
@@ -49,163 +49,178 @@ def least(records: Records, **setting) -> dict:
     return setting | {"stored": min(records.series("slice_sampler.sample", "stored", **setting))}
 
 
-def _judge_ratio(records: Records, slow, fast) -> Verdict:
-    """The article's ratio between two of its cells, against the one measured."""
-    article = ARTICLE_SECONDS[slow] / ARTICLE_SECONDS[fast]
-    measured = _seconds(records, slow) / _seconds(records, fast)
-    figure = f"{measured:.3g} times on the same storage; the article has {article:.3g}"
-    if article / ALIKE <= measured <= article * ALIKE:
-        return Verdict("supported", figure, f"the same ratio within a factor of {ALIKE}")
+def judge_slowdown(records: Records) -> Finding:
+    by_stored = records.along("slice_sampler.sample", "stored", **widest(records))
+    by_capacity = records.along("slice_sampler.sample", "capacity", **least(records))
+    most, smallest = max(by_stored), min(by_capacity)
+    slower = ratio(by_stored[most], by_capacity[smallest])
+    figure = (
+        f"a sample from the fullest buffer ({most:,} transitions) takes {slower} times as long as from the smallest"
+    )
+    return Finding(figure, [slower])
+
+
+def _article_ratio(slow, fast) -> float:
+    return ARTICLE_SECONDS[slow] / ARTICLE_SECONDS[fast]
+
+
+def _compare_cells(records: Records, slow, fast) -> Finding:
+    """The ratio between two of the article's cells; also with the small buffer on the GPU, if there is one."""
+    ratios = [ratio(_sample(records, slow), _sample(records, fast))]
+    figure = f"{ratios[0]} times on the same storage; the article has {_article_ratio(slow, fast):.3g}"
     if fast == SMALL and records.where("slice_sampler.sample", storage="cuda"):
-        on_gpu = _seconds(records, slow) / _seconds(records, fast, storage="cuda")
-        figure += f"; {on_gpu:.3g} with the small buffer on the GPU"
-        if article / ALIKE <= on_gpu <= article * ALIKE:
-            return Verdict("partly", figure, "the same ratio once the smaller buffer, which fits, is on the GPU")
-    return Verdict("refuted", figure, f"off by more than a factor of {ALIKE}: they differ in more than it says")
+        ratios.append(ratio(_sample(records, slow), _sample(records, fast, storage="cuda")))
+        figure += f"; {ratios[1]} with the small buffer, which fits there, on the GPU"
+    return Finding(figure, ratios, {"partly": "slower, but by another factor or only across storages"})
 
 
-def judge_capacity_step(records: Records) -> Verdict:
-    return _judge_ratio(records, WIDE, SMALL)
+def judge_capacity_step(records: Records) -> Finding:
+    return _compare_cells(records, WIDE, SMALL)
 
 
-def judge_stored_step(records: Records) -> Verdict:
-    return _judge_ratio(records, LARGE, WIDE)
+def judge_stored_step(records: Records) -> Finding:
+    return _compare_cells(records, LARGE, WIDE)
 
 
-def judge_both_steps(records: Records) -> Verdict:
-    return _judge_ratio(records, LARGE, SMALL)
+def judge_both_steps(records: Records) -> Finding:
+    return _compare_cells(records, LARGE, SMALL)
 
 
-def judge_capacity(records: Records) -> Verdict:
-    times = records.series("slice_sampler.sample", "capacity", **least(records))
-    exponent = growth_exponent(times, times.values())
-    figure = f"time ~ capacity^{exponent:.2f} from {min(times):,} to {max(times):,}, with the same transitions stored"
-    if exponent <= FLAT:
-        return Verdict("refuted", figure, "the capacity is not read: what is stored matters")
-    return Verdict("supported", figure, f"0 means no effect; up to {FLAT} counts as none")
+def judge_capacity(records: Records) -> Finding:
+    measured = records.along("slice_sampler.sample", "capacity", **least(records))
+    exponent = growth(measured)
+    sizes = f"{min(measured):,} to {max(measured):,}"
+    figure = f"time ~ capacity^{exponent} from {sizes}, with the same transitions stored"
+    return Finding(figure, [exponent], {"refuted": "the capacity is not read: what is stored matters"})
 
 
-def judge_exponential(records: Records) -> Verdict:
-    times = records.series("slice_sampler.sample", "stored", **widest(records))
-    if len(times) < 3:
-        raise MissingRecord(f"a rate and its change need three sizes, found {list(times)}")
-    exponent = growth_exponent(times, times.values())
-    sizes = list(times)
-    first, middle, last = sizes[0], sizes[len(sizes) // 2], sizes[-1]
-    early, late = (math.log(times[to] / times[begin]) / (to - begin) for begin, to in ((first, middle), (middle, last)))
+def judge_exponential(records: Records) -> Finding:
+    measured = records.along("slice_sampler.sample", "stored", **widest(records))
+    if len(measured) < 3:
+        raise MissingRecord(f"a rate and its change need three sizes, found {list(measured)}")
+    sizes = list(measured)
+    sizes = first, middle, last = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+
+    def kept_rate(early, half, late):
+        return np.log(late / half) / (last - middle) / (np.log(half / early) / (middle - first))
+
+    kept = estimate(kept_rate, *(measured[size] for size in sizes))
+    a_line = math.log(last / middle) / (last - middle) / (math.log(middle / first) / (middle - first))
     figure = (
-        f"time ~ stored^{exponent:.2f}; a million more take {math.exp(MILLION * early):.3g} times as long up to "
-        f"{middle:,} stored, then {math.exp(MILLION * late):.3g} times"
+        f"time ~ stored^{growth(measured)}; the rate of growth beyond {middle:,} stored is {kept} of the rate up to "
+        f"there, and of a straight line {a_line:.2g}"
     )
-    if late >= SAME_RATE * early:
-        return Verdict("supported", figure, "the same factor for each further transition is what exponential means")
-    if LINEAR[0] <= exponent <= LINEAR[1]:
-        return Verdict("refuted", figure, "the factor falls: the time is linear in what is stored")
-    return Verdict("refuted", figure, "the factor falls: the time is a power of what is stored, not an exponential")
+    return Finding(figure, [kept], {"refuted": "the factor by which a further transition slows it down falls"})
 
 
-def judge_done_flags(records: Records) -> Verdict:
+def judge_done_flags(records: Records) -> Finding:
     record = records.get("slice_sampler.done_ratio", release=BUGGY)
-    figure = f"{format_value(record.value, 'ratio')} faster with {record.setting['stored']:,} stored"
-    if TWICE[0] <= record.value <= TWICE[1]:
-        return Verdict("supported", figure, f"{TWICE[0]} to {TWICE[1]} counts as about twice")
-    if record.value > TWICE[1]:
-        return Verdict("partly", figure, "faster, by more than about twice")
-    return Verdict("refuted", figure, "less than that")
+    faster = estimate(np.abs, record)
+    return Finding(f"{faster} times as fast, with {record.setting['stored']:,} stored", [faster])
 
 
-def judge_cache(records: Records) -> Verdict:
-    record = _of_full(records, "cache_ratio", LARGE[0], release=BUGGY)
-    figure = f"{format_value(record.value, 'ratio')} faster, with nothing written in between"
-    if record.value >= ARTICLE_CACHE:
-        return Verdict("supported", figure, f"at least {ARTICLE_CACHE} times, as long as the buffer does not change")
-    return Verdict("partly", figure, f"faster, but by less than {ARTICLE_CACHE} times")
+def judge_cache(records: Records) -> Finding:
+    faster = estimate(np.abs, _of_full(records, "cache_ratio", LARGE[0], release=BUGGY))
+    return Finding(f"{faster} times as fast, with nothing written in between", [faster])
 
 
-def judge_rewrite(records: Records) -> Verdict:
+def judge_rewrite(records: Records) -> Finding:
     record = records.get("slice_sampler.release_ratio", release=FIXED)
-    newest = records.get("slice_sampler.release_ratio", release=NEWEST)
-    low, high = record.spread or (record.value, record.value)
-    figure = (
-        f"{BUGGY} takes {record.value:.3g}× the time of {FIXED} ({low:.3g} to {high:.3g}), {newest.value:.3g}× that of "
-        f"{NEWEST}, with {record.setting['stored']:,} stored"
+    faster, newest = (estimate(np.abs, each) for each in (record, records.get(record.name, release=NEWEST)))
+    stored = f"with {record.setting['stored']:,} stored, without the cache"
+    return Finding(f"{FIXED} is {faster} times as fast as {BUGGY}, {NEWEST} {newest} times, {stored}", [faster])
+
+
+def judge_solved(records: Records) -> Finding:
+    exponents = [
+        growth(records.along("slice_sampler.online", "stored", release=NEWEST, sampler=sampler))
+        for sampler in ("episode", "episode cached")
+    ]
+    because = {
+        "refuted": f"{NEWEST} still reads every transition; with the cache, after each write",
+        "partly": "one of the two no longer slows down with what is stored",
+    }
+    return Finding("after each write: stored^{} by default, ^{} cached".format(*exponents), exponents, because)
+
+
+def _by_ids(records: Records, name: str) -> list[Record]:
+    measured = records.along(f"slice_sampler.{name}", "dtype", release=BUGGY)
+    return [measured["int64"], measured["bool"]]
+
+
+def judge_slow_ids(records: Records) -> Finding:
+    slower = ratio(*_by_ids(records, "moved_in"))
+    return Finding(f"int64 ids take {slower} times the time of bool ids", [slower])
+
+
+def judge_bit_operations(records: Records) -> Finding:
+    moved, taken = (_by_ids(records, name) for name in ("moved", "moved_in"))
+    left = estimate(
+        lambda long, short, wide, narrow: np.log(long / short * narrow / wide) / np.log(long / short), *taken, *moved
     )
-    if TWO_TO_THREE[0] <= record.value <= TWO_TO_THREE[1]:
-        return Verdict("supported", figure, f"{TWO_TO_THREE[0]} to {TWO_TO_THREE[1]} counts as that; without the cache")
-    if record.value > 1:
-        return Verdict("partly", figure, "faster, but by another factor; without the cache")
-    return Verdict("refuted", figure, "no faster; without the cache")
+    figure = (
+        f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*taken)} times the time; the "
+        f"bytes leave {left} of that unexplained, in logarithms"
+    )
+    return Finding(figure, [left], {"refuted": "a bool takes a byte; wider ids cost what their bytes do"})
 
 
-def judge_solved(records: Records) -> Verdict:
-    exponents = []
-    for sampler in ("episode", "episode cached"):
-        times = records.series("slice_sampler.online", "stored", release=NEWEST, sampler=sampler)
-        exponents.append(growth_exponent(times, times.values()))
-    figure = "after each write: stored^{:.2f} by default, ^{:.2f} cached".format(*exponents)
-    if max(exponents) <= FLAT:
-        return Verdict("supported", figure, f"{NEWEST} samples at the same cost however much is stored")
-    if min(exponents) <= FLAT:
-        return Verdict("partly", figure, "one of the two no longer slows down with what is stored")
-    return Verdict("refuted", figure, f"{NEWEST} still reads every transition; with the cache, after each write")
+THE_SLOWDOWN = Premise("the slowdown", judge_slowdown, at_least(SLOWDOWN))
+SLOW_IDS = Premise("the slowness of integer ids", judge_slow_ids, at_least(SLOWER_IDS))
+EXPONENTIAL = Rule(
+    "grows like",
+    f"supported from {SAME_RATE:g} of the rate on, since an exponential keeps it",
+    (SAME_RATE,),
+    ("refuted", "supported"),
+)
 
-
-def judge_bit_operations(records: Records) -> Verdict:
-    moved, taken = (records.series(f"slice_sampler.{name}", "dtype", release=BUGGY) for name in ("moved", "moved_in"))
-    by_bytes, by_time = (each["int64"] / each["bool"] for each in (moved, taken))
-    figure = f"int64 ids move {by_bytes:.3g} times the bytes of bool ids, and take {by_time:.3g} times the time"
-    if by_time <= by_bytes * ALIKE:
-        return Verdict(
-            "refuted", figure, f"a bool takes a byte; wider ids cost what their bytes do, within a factor of {ALIKE}"
-        )
-    return Verdict("partly", figure, "the bytes moved do not explain all of it")
-
+seen = partial(Claim, chapter=CHAPTER, article=ARTICLE, section="See it slow down")
+fixed = partial(Claim, chapter=CHAPTER, article=ARTICLE, section="How much upstream's fixes help", premise=THE_SLOWDOWN)
 
 CLAIMS = [
-    Claim(
+    seen(
         "SS1",
         "With 5M rows stored, a capacity of 600M in place of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
-        CHAPTER,
-        "See it slow down",
-        judge_capacity_step,
+        judge=judge_capacity_step,
+        rule=times(_article_ratio(WIDE, SMALL)),
     ),
-    Claim(
+    seen(
         "SS2",
         "With a capacity of 600M, 346M rows in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
-        CHAPTER,
-        "See it slow down",
-        judge_stored_step,
+        judge=judge_stored_step,
+        rule=times(_article_ratio(LARGE, WIDE)),
     ),
-    Claim(
+    seen(
         "SS3",
         "From 5M of 6M to 346M of 600M it gets 344 times slower (0.0048 s, 1.6531 s)",
-        CHAPTER,
-        "See it slow down",
-        judge_both_steps,
+        judge=judge_both_steps,
+        rule=times(_article_ratio(LARGE, SMALL)),
     ),
-    Claim("SS4", "The slowdown comes from the capacity of the buffer", CHAPTER, "Is it the capacity?", judge_capacity),
-    Claim("SS5", "It is exponential", CHAPTER, "See it slow down", judge_exponential),
-    Claim(
-        "SS6",
-        "Done flags are about twice as fast as episode ids",
-        CHAPTER,
-        "How much upstream's fixes help",
-        judge_done_flags,
+    seen(
+        "SS4",
+        "The slowdown comes from the capacity of the buffer",
+        section="Is it the capacity?",
+        judge=judge_capacity,
+        rule=growing("times"),
+        premise=THE_SLOWDOWN,
     ),
-    Claim(
-        "SS7",
-        "Caching makes it 500 times faster with 346M rows",
-        CHAPTER,
-        "How much upstream's fixes help",
-        judge_cache,
+    seen("SS5", "It is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN),
+    fixed("SS6", "Done flags are about twice as fast as episode ids", judge=judge_done_flags, rule=times(2)),
+    fixed("SS7", "Caching makes it 500 times faster with 346M rows", judge=judge_cache, rule=times(500)),
+    fixed("SS8", "The rewritten algorithm is two to three times faster", judge=judge_rewrite, rule=times(2, 3)),
+    fixed(
+        "SS9",
+        "The problem is solved",
+        section="What they leave behind",
+        judge=judge_solved,
+        rule=constant("times"),
     ),
-    Claim(
-        "SS8",
-        "The rewritten algorithm is two to three times faster",
-        CHAPTER,
-        "How much upstream's fixes help",
-        judge_rewrite,
+    seen(
+        "SS10",
+        "Integer ids are slow because booleans use bit operations",
+        section="Why",
+        judge=judge_bit_operations,
+        rule=because_of(),
+        premise=SLOW_IDS,
     ),
-    Claim("SS9", "The problem is solved", CHAPTER, "What they leave behind", judge_solved),
-    Claim("SS10", "Integer ids are slow because booleans use bit operations", CHAPTER, "Why", judge_bit_operations),
 ]

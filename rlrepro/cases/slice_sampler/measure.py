@@ -15,7 +15,6 @@ ONLINE = ["episode", "episode cached", "ours"]
 ID_BYTES = {"bool": 1, "int32": 4, "int64": 8}  # the ids of the last one are those of the other sections
 ID_PASSES = {BUGGY: 4, NEWEST: 2}  # reads and writes of all ids for one sample
 FLAG_PASSES = 4
-SPREAD = (0.1, 0.9)  # quantiles
 ENVIRONMENT = {
     "RL_LOGGING_LEVEL": "WARNING",  # torchrl reports each buffer it makes
     "OMP_WAIT_POLICY": "PASSIVE",  # a process that waits must not spin on the cores of another
@@ -88,7 +87,7 @@ def bytes_moved(bench: Bench) -> None:
             predicted = stored * (ID_PASSES[release.version] * size + FLAG_PASSES)
             setting = {"release": release.version, "dtype": dtype, "stored": stored}
             bench.add("moved", counted["bytes"], **setting)
-            bench.add("moved_in", counted["seconds"], **setting)
+            bench.add("moved_in", np.median(counted["seconds"]), samples=counted["seconds"], **setting)
             bench.add("moved_predicted", predicted, **setting)
             bench.add("moved_of_predicted", counted["bytes"] / predicted, **setting)
 
@@ -167,10 +166,9 @@ def _sampling(bench, release, stored, capacity, device="cpu") -> dict[str, list[
 def _add_times(bench, name: str, seconds: dict[str, list[float]], **setting) -> None:
     """The median for each sampler."""
     for sampler, taken in seconds.items():
-        bench.add(name, np.median(taken), spread=tuple(np.quantile(taken, SPREAD)), sampler=sampler, **setting)
+        bench.add(name, np.median(taken), samples=taken, sampler=sampler, **setting)
 
 
 def _add_ratio(bench, name: str, slow: list[float], fast: list[float], **setting) -> None:
     """The median of `slow` over `fast`, turn by turn."""
-    pairs = Comparison(tuple(slow), tuple(fast))
-    bench.add(name, pairs.ratio, spread=(pairs.low, pairs.high), **setting)
+    bench.add_ratio(name, Comparison(tuple(slow), tuple(fast)), **setting)

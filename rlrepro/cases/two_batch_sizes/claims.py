@@ -1,11 +1,15 @@
 """What the article says about the two batch sizes, and how measurements judge it."""
 
+from dataclasses import replace
+from functools import partial
+
 from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, CHAPTER, NEWEST
-from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.cases.two_batch_sizes.article import ARTICLE
+from rlrepro.evidence.claims import Claim, Finding, Premise, Verdict
 from rlrepro.evidence.records import MissingRecord, Records
+from rlrepro.evidence.rules import Rule, about, at_least, at_most, exactly
 
 PARAMETERS = ("max_batchsize", "batch_size")
-ABOUT_8 = (6, 11)  # sizes that count as "about 8"
 
 
 def _largest_forward(records: Records, release: str, network: str, gradients: bool) -> dict[tuple, int]:
@@ -61,32 +65,44 @@ def _judge_parameter(records, which, network):
         )
     figure = f"{'; '.join(figures)}, in {governed}"
     if all(holds):
-        return Verdict(
-            "supported", figure, f"it follows {name} and stays below twice its value; the other passes don't"
-        )
+        return Verdict("supported", figure, f"it follows {name}, and the other passes don't")
     return Verdict("refuted", figure, f"{name} does not bound {governed}, or it also changes {others}")
 
 
-def judge_no_way_out(records: Records) -> Verdict:
+def _shares_that_fit(records: Records) -> tuple[float, float, str]:
+    """The shares of the grid's cells that fit, in the buggy release and in the newest, and that as a sentence.
+
+    Raises MissingRecord if nothing fits in the newest.
+    """
     cells = {release: records.all("two_batch_sizes.fits", release=release) for release in (BUGGY, NEWEST)}
     fits = {release: sum(record.value for record in updates) for release, updates in cells.items()}
+    if not fits[NEWEST]:
+        raise MissingRecord("no cell of the grid fits in the fixed release, so the grid decides nothing")
     setting = cells[BUGGY][0].setting
     figure = ", ".join(f"{release}: {fits[release]} of {len(updates)} fit" for release, updates in cells.items())
     where = f"{setting['network']} network, {setting['rows']:,} transitions, {setting['gib']:g} GiB"
-    if not fits[NEWEST]:
-        raise MissingRecord("no cell of the grid fits in the fixed release, so the grid decides nothing")
-    if fits[BUGGY]:
-        return Verdict("refuted", figure, f"some values fit in {BUGGY} ({where})")
-    return Verdict("supported", figure, f"none of the values tried helps in {BUGGY} ({where})")
+    shares = (fits[release] / len(updates) for release, updates in cells.items())
+    return *shares, f"{figure} ({where})"
 
 
-def judge_published(records: Records) -> Verdict:
-    updates = records.all("two_batch_sizes.fits", release=NEWEST)
-    fits = sum(record.value for record in updates)
-    figure = f"{NEWEST}, from the package index: {fits} of {len(updates)} fit"
-    if fits:
-        return Verdict("refuted", figure, "the newest published package does not have the bug")
-    return Verdict("supported", figure, "nothing fits in the newest published package either")
+def judge_overflow(records: Records) -> Finding:
+    *shares, figure = _shares_that_fit(records)
+    return Finding(figure, [1 - min(shares)])
+
+
+def judge_no_way_out(records: Records) -> Finding:
+    buggy, _, figure = _shares_that_fit(records)
+    because = {"refuted": f"some values fit in {BUGGY}", "supported": f"none of the values tried helps in {BUGGY}"}
+    return Finding(figure, [buggy], because)
+
+
+def judge_published(records: Records) -> Finding:
+    buggy, newest, figure = _shares_that_fit(records)
+    because = {
+        "supported": f"true of {BUGGY}, the newest package without the fix; {NEWEST} on the package index has it",
+        "refuted": f"some fit in {BUGGY} from the package index",
+    }
+    return Finding(figure, [buggy / newest], because)
 
 
 def judge_chunks(records: Records) -> Verdict:
@@ -104,54 +120,59 @@ def judge_chunks(records: Records) -> Verdict:
     )
 
 
-def judge_eight(records: Records) -> Verdict:
+def judge_eight(records: Records) -> Finding:
     largest = records.all("two_batch_sizes.largest_batch", gib=ARTICLE_GIB)
     figure = "; ".join(
         f"{record.setting['network']}: {'at least ' if record.setting['at_least'] else ''}{record.value:,}"
         for record in largest
     )
-    about_8 = [record.setting["network"] for record in largest if ABOUT_8[0] <= record.value <= ABOUT_8[1]]
-    if len(about_8) == len(largest):
-        return Verdict("supported", figure, f"about 8 for each network, on {ARTICLE_GIB} GiB")
-    unnamed = f"on {ARTICLE_GIB} GiB; the article does not name its network"
-    if about_8:
-        return Verdict("partly", figure, f"about 8 only for {', '.join(about_8)} {unnamed}")
-    return Verdict("refuted", figure, f"for none of these networks {unnamed}")
+    networks = f"of these networks on {ARTICLE_GIB} GiB; the article does not name its own"
+    because = {"supported": f"for each {networks}", "partly": f"for some {networks}", "refuted": f"for none {networks}"}
+    return Finding(figure, [record.value for record in largest], because)
 
 
-CLAIMS = tuple(
-    Claim(name, sentence, CHAPTER, section, judge)
-    for name, sentence, section, judge in (
-        (
-            "TB1",
-            "`max_batchsize` bounds the forward passes of return computation, not the gradient step",
-            "Count the forward passes",
-            judge_max_batchsize,
-        ),
-        (
-            "TB2",
-            "the trainer's `batch_size` bounds the backward minibatch, and only that",
-            "Count the forward passes",
-            judge_batch_size,
-        ),
-        (
-            "TB3",
-            f"on {BUGGY} no value of either avoids the overflow for a large network",
-            "No way out",
-            judge_no_way_out,
-        ),
-        (
-            "TB4",
-            "one has to install from the repository, since the published package has the bug",
-            "No way out",
-            judge_published,
-        ),
-        ("TB5", "the chunks are of the size asked for", "Remainders and invalid sizes", judge_chunks),
-        (
-            "TB6",
-            "with 8 GB and a visual network, backpropagation can take about 8 samples",
-            "Which network takes eight samples?",
-            judge_eight,
-        ),
-    )
-)
+OVERFLOW = Premise("the overflow", judge_overflow, at_least(0.01, "a hundredth of the cells"))
+BOUNDS = Rule("at most", "below twice its value counts as bounded, since a joined remainder may nearly double it")
+
+NONE_FITS = replace(at_most(0), says=f"supported if none fits in {BUGGY}, refuted otherwise")
+
+claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
+counted = partial(claim, section="Count the forward passes", rule=BOUNDS)
+no_way_out = partial(claim, section="No way out", rule=NONE_FITS, premise=OVERFLOW)
+
+CLAIMS = [
+    counted(
+        "TB1",
+        "`max_batchsize` bounds the forward passes of return computation, not the gradient step",
+        judge=judge_max_batchsize,
+    ),
+    counted(
+        "TB2",
+        "the trainer's `batch_size` bounds the backward minibatch, and only that",
+        judge=judge_batch_size,
+    ),
+    no_way_out(
+        "TB3",
+        f"on {BUGGY} no value of either avoids the overflow for a large network",
+        judge=judge_no_way_out,
+    ),
+    no_way_out(
+        "TB4",
+        "one has to install from the repository, since the published package has the bug",
+        judge=judge_published,
+    ),
+    claim(
+        "TB5",
+        "the chunks are of the size asked for",
+        section="Remainders and invalid sizes",
+        judge=judge_chunks,
+        rule=exactly("no chunk may be larger"),
+    ),
+    claim(
+        "TB6",
+        "with 8 GB and a visual network, backpropagation can take about 8 samples",
+        section="Which network takes eight samples?",
+        judge=judge_eight,
+        rule=about(8),
+    ),
+]

@@ -1,0 +1,64 @@
+"""Numbers that follow from measured times, with the interval in which noise may move them."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import Record
+from rlrepro.lab.units import number
+
+TIMED = ("s", "ratio")  # units of what differs from run to run
+RESAMPLES = 1_000
+CONFIDENCE = (0.025, 0.975)  # quantiles
+
+
+class Estimate(float):
+    """A float with the `interval` that its samples allow; None if something was measured only once."""
+
+    def __new__(cls, value: float, interval: tuple[float, float] | None = None, *, exact: bool = False):
+        made = super().__new__(cls, value)
+        made.interval, made.exact = interval, exact
+        return made
+
+    def __format__(self, spec: str) -> str:
+        return float.__format__(self, spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        if self.exact:
+            return number(self)
+        if not self.interval:
+            return f"{number(self)} (one measurement)"
+        return f"{number(self)} ({number(self.interval[0])} to {number(self.interval[1])})"
+
+
+def estimate(statistic: Callable, *measured: Record | Sequence[Record]) -> Estimate:
+    """`statistic` of measured values, with a 95 % interval by the bootstrap.
+
+    Args:
+        statistic: a function of as many values as there are `measured`; it also takes arrays of them
+        measured: a record with its samples, or several records of the same quantity, whose median counts
+    """
+    groups = [[each] if isinstance(each, Record) else list(each) for each in measured]
+    value = float(statistic(*(np.median([record.value for record in group]) for group in groups)))
+    timed = [group[0].unit in TIMED for group in groups]
+    if not any(timed):
+        return Estimate(value, exact=True)
+    samples = [[x for record in group for x in (record.samples or (record.value,))] for group in groups]
+    if any(is_timed and len(taken) < 2 for is_timed, taken in zip(timed, samples, strict=True)):
+        return Estimate(value)
+    rng = np.random.default_rng(0)
+    medians = [np.median(rng.choice(taken, (RESAMPLES, len(taken))), axis=1) for taken in samples]
+    low, high = np.quantile(statistic(*medians), CONFIDENCE)
+    return Estimate(value, (min(low, value), max(high, value)))
+
+
+def ratio(over: Record | Sequence[Record], under: Record | Sequence[Record]) -> Estimate:
+    """How many times as large one measurement is as another."""
+    return estimate(np.divide, over, under)
+
+
+def growth(by_size: dict[float, Record]) -> Estimate:
+    """The exponent with which a measurement grows with its size. Raises MissingRecord for fewer than two sizes."""
+    sizes = list(by_size)
+    return estimate(lambda *values: growth_exponent(sizes, values), *by_size.values())

@@ -1,0 +1,145 @@
+"""The kinds of claims. Each kind has one rule, which turns measured numbers into a verdict."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rlrepro.lab.units import number
+
+Outcome = Literal["supported", "refuted", "partly", "not testable here"]
+UNTESTED = "not testable here"
+
+SAME = 1.1  # the largest ratio that counts as no difference
+MACHINES = 3  # factor by which a ratio of times may differ from the article's: caches and memory differ by machine
+AMOUNT = 1.4  # the same for an amount, which does not depend on the machine
+PROPORTIONAL = {"bytes": 0.05, "times": 0.2}  # distance from 1 up to which an exponent counts as proportional growth
+CONSTANT = {"bytes": 0.02, "times": 0.2}  # exponents that count as no growth; times are noisy
+EXPLAINED, UNEXPLAINED = 0.25, 0.5  # shares of an effect that count as none of it, and as most of it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the measurements say about a claim: the outcome, the figure it rests on, and the reason in one line.
+
+    It is not `firm` if noise alone could have led to another outcome.
+    """
+
+    outcome: Outcome
+    figure: str
+    why: str
+    firm: bool = True
+
+    @property
+    def shown(self) -> str:
+        """The outcome, and whether it is firm."""
+        return self.outcome if self.firm else f"{self.outcome}, not firm"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge measured, for the claim's rule to decide: a sentence, and the numbers in it that matter.
+
+    `because` has a reason for some outcomes. A plain number is exact; an `Estimate` may have an interval.
+    """
+
+    figure: str
+    numbers: Sequence[float]
+    because: Mapping[Outcome, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A kind of claim: outcome k counts from `bounds[k - 1]` on, and `says` explains the bounds to a reader."""
+
+    kind: str
+    says: str
+    bounds: tuple[float, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+
+    def outcome(self, number: float) -> Outcome:
+        return self.outcomes[bisect_right(self.bounds, number)]
+
+    def judge(self, finding: Finding) -> Verdict:
+        """The verdict that all numbers agree on, or *partly*. It is firm if no bound lies inside an interval."""
+        outcomes = {self.outcome(number) for number in finding.numbers}
+        outcome = outcomes.pop() if len(outcomes) == 1 else "partly"
+        firm = all(map(self._is_firm, finding.numbers))
+        noise = "" if firm else "the threshold lies inside the interval, so that noise may decide"
+        why = "; ".join(filter(None, (finding.because.get(outcome), self.says, noise)))
+        return Verdict(outcome, finding.figure, why, firm)
+
+    def _is_firm(self, number: float) -> bool:
+        interval = getattr(number, "interval", None)
+        return not interval or bisect_right(self.bounds, interval[0]) == bisect_right(self.bounds, interval[1])
+
+
+def at_least(bound: float, shown: str = "") -> Rule:
+    """A number from `bound` on supports the claim. `shown` is the bound in words."""
+    return Rule("at least", f"supported from {shown or number(bound)} on", (bound,), ("refuted", "supported"))
+
+
+def at_most(bound: float, shown: str = "") -> Rule:
+    """A number up to `bound` supports the claim."""
+    says = f"supported up to {shown or number(bound)}"
+    return Rule("at most", says, (_above(bound),), ("supported", "refuted"))
+
+
+def about(amount: float) -> Rule:
+    """An amount, such as a batch size, within a factor of AMOUNT."""
+    low, high = amount / AMOUNT, amount * AMOUNT
+    says = f"supported from {number(low)} to {number(high)}, which counts as about {number(amount)}"
+    return Rule("about", says, (low, _above(high)), ("refuted", "supported", "refuted"))
+
+
+def times(low: float, high: float | None = None) -> Rule:
+    """ "N times as fast", or slow. Within a factor of MACHINES this is supported, unless it is nearer to no effect; an
+    effect of another size makes it true in part, and no effect refutes it."""
+    least, most = max(low / MACHINES, math.sqrt(low)), (high or low) * MACHINES
+    claimed = f"{number(low)} to {number(high)}" if high else number(low)
+    band = f"{number(least)} to {number(most)}"
+    says = f"supported from {band}: {claimed}, and a factor of {MACHINES} for the machine; refuted below {SAME}"
+    return Rule("times", says, (SAME, least, _above(most)), ("refuted", "partly", "supported", "partly"))
+
+
+def slightly_more() -> Rule:
+    """More than before, but less than twice as much."""
+    return Rule("slightly more", "supported above 1 and below 2", (_above(1), 2), ("refuted", "supported", "partly"))
+
+
+def proportional(measured: Literal["bytes", "times"]) -> Rule:
+    """The exponent of the growth is 1."""
+    off = PROPORTIONAL[measured]
+    says = f"supported with exponents from {1 - off:g} to {1 + off:g}: twice as many, twice as much"
+    return Rule("grows like", says, (1 - off, _above(1 + off)), ("refuted", "supported", "refuted"))
+
+
+def constant(measured: Literal["bytes", "times"]) -> Rule:
+    """The exponent of the growth is 0."""
+    most = CONSTANT[measured]
+    says = f"supported with exponents up to {most:g}, which count as no growth"
+    return Rule("grows like", says, (_above(most),), ("supported", "refuted"))
+
+
+def growing(measured: Literal["bytes", "times"]) -> Rule:
+    """The exponent of the growth is not 0."""
+    most = CONSTANT[measured]
+    says = f"refuted with exponents up to {most:g}, which count as no growth"
+    return Rule("grows like", says, (_above(most),), ("refuted", "supported"))
+
+
+def because_of() -> Rule:
+    """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
+    says = f"supported if a share of {UNEXPLAINED:g} of the effect, in logarithms, is left, refuted up to {EXPLAINED:g}"
+    return Rule("because of", says, (_above(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
+
+
+def exactly(says: str) -> Rule:
+    """Nothing but equality counts; the judge itself compares."""
+    return Rule("exactly", says)
+
+
+def _above(bound: float) -> float:
+    """The first number after `bound`, so that `bound` itself still belongs below."""
+    return math.nextafter(bound, math.inf)
