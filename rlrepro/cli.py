@@ -76,6 +76,19 @@ def verdicts(folder, as_json):
 
 
 @main.command()
+@click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
+def stability(runs):
+    """Compare the verdicts of several runs on one machine. RUNS are their folders of records. Exits with 1 if a firm
+    verdict of one run contradicts that of another."""
+    from rlrepro.cases import all_claims
+    from rlrepro.evidence.command import print_stability
+
+    if len(set(runs)) < 2:
+        raise click.UsageError("name two or more folders to compare")
+    sys.exit(print_stability(runs, all_claims()))
+
+
+@main.command()
 @click.option("--run", type=PATH, default=LATEST, show_default=True, help="Folder with the executed notebooks.")
 @click.option("--out", type=PATH, default=Path("book"), show_default=True, help="Folder of the site.")
 def book(run, out):

@@ -16,6 +16,7 @@ EXTRA_OF_COMMAND = {
     "fit": "fit",
     "matrix": "lab",
     "reproduce": "course",
+    "stability": "course",
     "verdicts": "course",
 }
 PYTHONS = ("3.11", "3.12")  # the course runs on these, for this reason:

@@ -108,7 +108,7 @@ def test_machines_that_agree_and_one_alone(runs):
 
 
 def test_the_table_has_a_line_for_each_claim_with_its_cell_and_what_others_say(judgements):
-    lines = judgements_markdown(judgements).splitlines()[2:]
+    lines = [line for line in judgements_markdown(judgements).splitlines() if line.startswith("| [")]
     assert len(lines) == len(all_claims()) and all(line.count(" | ") == 4 for line in lines)
     (line,) = [line for line in lines if line.startswith("| [LO6]")]
     assert "(02_logp_old_oom.ipynb#If-you-can't-upgrade)" in line and "**refuted**" in line

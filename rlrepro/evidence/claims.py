@@ -62,7 +62,8 @@ class Claim:
         try:
             given = self.premise and self.premise.verdict(records)
             if given and given.outcome != "supported":
-                why = f"{self.premise.effect} does not occur on this machine; {given.why}"
+                counts = self.premise.rule.says.removeprefix("supported ")
+                why = f"{self.premise.effect} does not occur on this machine; it counts {counts}"
                 return Verdict(UNTESTED, given.figure, why, given.firm)
             found = self.judge(records)
         except MissingRecord as missing:

@@ -1,11 +1,12 @@
-"""`rlrepro verdicts`: the verdicts on a folder of records, printed for people or for programs."""
+"""`rlrepro verdicts` and `rlrepro stability`: the verdicts on folders of records, for people or for programs."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rlrepro.evidence.claims import Claim
 from rlrepro.evidence.records import read_records
+from rlrepro.evidence.stability import compare_runs, stability_table, summary
 from rlrepro.evidence.verdicts import verdict_rows, verdict_table
 
 
@@ -24,3 +25,16 @@ def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = Fal
     title = f"{', '.join(sorted(machines))}, profile {', '.join(sorted(profiles)) or 'none'}"
     Console().print(verdict_table(rows, title))
     print(f"How to read a verdict: README.md. The notebooks and records behind it: {folder}")
+
+
+def print_stability(folders: Sequence[Path], claims: Iterable[Claim]) -> bool:
+    """Print which verdicts differ between these runs; whether firm ones do. Raises FileNotFoundError for a folder that
+    does not exist."""
+    from rich.console import Console
+
+    compared = compare_runs(folders, claims)
+    table = stability_table(compared)
+    if table.row_count:
+        Console().print(table)
+    print(summary(compared))
+    return any(each.firm_changes for each in compared)

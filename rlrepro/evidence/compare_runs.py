@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 
 from rlrepro.evidence import figures
 from rlrepro.evidence.tables import markdown_table
-from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun
+from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun, articles, shown, with_quote
 
 OUTCOME_STYLE = {  # colour, and a mark for those who can't tell the colours apart
     "supported": (figures.OURS, "✓"),
@@ -33,7 +33,7 @@ def machines_markdown(runs: Sequence[MachineRun]) -> str:
 
 
 def judgements_markdown(judgements: Sequence[Judgement]) -> str:
-    """A table of the claims, each with a link to the section that measured it.
+    """A table of the claims, each with a link to the section that measured it, below the names of their articles.
 
     Verdict, figure and reason are those of the first run that could test the claim; the last column has what the other
     runs say.
@@ -46,13 +46,14 @@ def judgements_markdown(judgements: Sequence[Judgement]) -> str:
         rows.append(
             (
                 f"[{claim.id}]({claim.chapter}.ipynb#{claim.section.replace(' ', '-')})",
-                claim.sentence,
-                f"**{verdict.outcome}**{source}",
+                with_quote(claim.sentence, claim.quote),
+                shown(verdict.outcome, verdict.firm) + source,
                 f"{verdict.figure}; *{verdict.why}*",
                 "; ".join(others) or "–",
             )
         )
-    return markdown_table(("", "claim", "verdict", "figure, and why", "other machines"), rows)
+    names = articles(str(judgement.claim.article or "") for judgement in judgements)
+    return names + markdown_table(("", "claim", "verdict", "figure, and why", "other machines"), rows)
 
 
 def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[MachineRun]) -> str:

@@ -31,11 +31,6 @@ class Verdict:
     why: str
     firm: bool = True
 
-    @property
-    def shown(self) -> str:
-        """The outcome, and whether it is firm."""
-        return self.outcome if self.firm else f"{self.outcome}, not firm"
-
 
 @dataclass(frozen=True)
 class Finding:

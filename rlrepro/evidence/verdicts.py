@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.claims import UNTESTED, Claim, Verdict
 from rlrepro.evidence.records import Records, read_records
 from rlrepro.evidence.tables import markdown_table
 from rlrepro.lab.units import format_value
 
-UNTESTED = "not testable here"
 TERMINAL_COLORS = {"supported": "green", "refuted": "red", "partly": "yellow", UNTESTED: "dim"}
 
 
@@ -85,10 +84,11 @@ def judge(claims: Iterable[Claim], runs: Sequence[MachineRun]) -> list[Judgement
     return [Judgement(claim, {run.label: claim.verdict(run.records) for run in runs}) for claim in claims]
 
 
-def verdict_rows(records: Records, claims: Iterable[Claim]) -> list[dict[str, str]]:
+def verdict_rows(records: Records, claims: Iterable[Claim]) -> list[dict]:
     """A row for each claim, and for each machine and device whose records can test it.
 
-    Keys: id, claim, verdict, figure, why, machine, chapter. A claim that no records can test has a row all the same.
+    Keys: id, claim, quote (the article's own sentence), article, verdict, firm, figure, why, machine, chapter. A claim
+    that no records can test has a row all the same.
     """
     by_place = Records(records).by_place()
     runs = [MachineRun(f"{machine} ({device})", records) for (machine, device), records in by_place.items()]
@@ -96,7 +96,10 @@ def verdict_rows(records: Records, claims: Iterable[Claim]) -> list[dict[str, st
         {
             "id": judgement.claim.id,
             "claim": judgement.claim.sentence,
+            "quote": judgement.claim.quote,
+            "article": str(judgement.claim.article or ""),
             "verdict": verdict.outcome,
+            "firm": verdict.firm,
             "figure": verdict.figure,
             "why": verdict.why,
             "machine": label,
@@ -107,15 +110,37 @@ def verdict_rows(records: Records, claims: Iterable[Claim]) -> list[dict[str, st
     ]
 
 
-def verdict_markdown(rows: list[dict[str, str]]) -> str:
-    """The rows of `verdict_rows` as a Markdown table, for a notebook."""
-    columns = ("id", "claim", "verdict", "figure", "why")
-    return markdown_table(
-        columns, [[f"**{row[name]}**" if name == "verdict" else row[name] for name in columns] for row in rows]
-    )
+def verdict_markdown(rows: list[dict]) -> str:
+    """The rows of `verdict_rows` as a Markdown table below the names of the articles, for a notebook."""
+    cells = [
+        (
+            row["id"],
+            with_quote(row["claim"], row["quote"]),
+            shown(row["verdict"], row["firm"]),
+            row["figure"],
+            row["why"],
+        )
+        for row in rows
+    ]
+    return articles(row["article"] for row in rows) + markdown_table(("id", "claim", "verdict", "figure", "why"), cells)
 
 
-def verdict_table(rows: list[dict[str, str]], title: str = ""):
+def articles(names: Iterable[str]) -> str:
+    """A paragraph for each article that claims come from."""
+    return "".join(f"Claims of the article {name}.\n\n" for name in dict.fromkeys(names) if name)
+
+
+def with_quote(sentence: str, quote: str) -> str:
+    """A claim with the article's own sentence, for a cell of a Markdown table."""
+    return f"{sentence}<br>{quote}" if quote else sentence
+
+
+def shown(outcome: str, firm: bool) -> str:
+    """A verdict in Markdown."""
+    return f"**{outcome}**" if firm else f"**{outcome}**, not firm"
+
+
+def verdict_table(rows: list[dict], title: str = ""):
     """The rows of `verdict_rows` as a table of `rich`, for a terminal however narrow."""
     from rich.table import Table
     from rich.text import Text
@@ -129,5 +154,6 @@ def verdict_table(rows: list[dict[str, str]], title: str = ""):
         text = Text.assemble((row["claim"], "bold"), "\n", row["figure"], "\n", (row["why"], "italic"))
         if several_machines:
             text.append(f"\non {row['machine']}", "dim")
-        table.add_row(row["id"], Text(row["verdict"], TERMINAL_COLORS[row["verdict"]]), text)
+        verdict = row["verdict"] if row["firm"] else f"{row['verdict']},\nnot firm"
+        table.add_row(row["id"], Text(verdict, TERMINAL_COLORS[row["verdict"]]), text)
     return table

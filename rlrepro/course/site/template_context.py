@@ -9,26 +9,26 @@ from rlrepro.doctor import field
 from rlrepro.evidence.compare_runs import plot_verdicts
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.records import Records, read_records
-from rlrepro.evidence.verdicts import Judgement, MachineRun, judge, load_runs
+from rlrepro.evidence.verdicts import Judgement, MachineRun, judge, load_runs, shown
 
 
 def template_context(run: Path, results: Path, figures: Path, repository: str) -> dict:
     """Names and functions for the prose. The summary picture is written to the folder `figures`."""
     runs = load_runs(run, results)
     judgements = judge(all_claims(), runs)
-    shown = runs[0]
-    picture = plot_verdicts(judgements, shown.label)
+    first = runs[0]
+    picture = plot_verdicts(judgements, first.label)
     figures.mkdir(parents=True, exist_ok=True)
     (figures / "verdicts.png").write_bytes(picture.png())
     by_id = {judgement.claim.id: judgement for judgement in judgements}
     return {
         "claims": len(judgements),
         "count": lambda outcome: sum(judgement.first[1].outcome == outcome for judgement in judgements),
-        "by_others": sum(judgement.first[0] != shown.label for judgement in judgements),
+        "by_others": sum(judgement.first[0] != first.label for judgement in judgements),
         "repository": repository,
         "verdict": lambda claim_id: _sentence(by_id[claim_id]),
         "machine": "{processor}, {cores} cores, {memory}, GPU: {GPU}, {measured}, profile {profile}".format(
-            **shown.traits
+            **first.traits
         ),
         "gpus": _gpus(runs),
         "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
@@ -54,4 +54,4 @@ def _sentence(judgement: Judgement) -> str:
     source = "" if label == next(iter(judgement.verdicts)) else f", by the records of {label}"
     link = f"notebooks/{claim.chapter}.ipynb#{claim.section.replace(' ', '-')}"
     reason = verdict.why[:1].upper() + verdict.why[1:]
-    return f"“{claim.sentence}”: [**{verdict.outcome}**]({link}){source}. {reason} ({verdict.figure})."
+    return f"“{claim.sentence}”: [{shown(verdict.outcome, verdict.firm)}]({link}){source}. {reason} ({verdict.figure})."

@@ -1,0 +1,70 @@
+"""`rlrepro stability`: the verdicts of several runs side by side, claim by claim."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.records import read_records
+
+
+@dataclass(frozen=True)
+class ClaimInRuns:
+    """What each run says about a claim."""
+
+    claim: Claim
+    verdicts: dict[str, Verdict]  # by the run's folder
+
+    @property
+    def changes(self) -> bool:
+        """Whether the runs come to different outcomes."""
+        return len({verdict.outcome for verdict in self.verdicts.values()}) > 1
+
+    @property
+    def firm_changes(self) -> bool:
+        """Whether firm verdicts do."""
+        return len({verdict.outcome for verdict in self.verdicts.values() if verdict.firm}) > 1
+
+    @property
+    def firmness_changes(self) -> bool:
+        """Whether the verdict is firm in some runs only."""
+        return len({verdict.firm for verdict in self.verdicts.values()}) > 1
+
+
+def compare_runs(folders: Sequence[Path], claims: Iterable[Claim]) -> list[ClaimInRuns]:
+    """The claims by the records of each folder, without those that no run can test.
+
+    Raises FileNotFoundError for a folder that does not exist.
+    """
+    runs = {str(folder): read_records(folder) for folder in folders}
+    compared = [
+        ClaimInRuns(claim, {name: claim.verdict(records) for name, records in runs.items()}) for claim in claims
+    ]
+    return [each for each in compared if any(verdict.figure != "–" for verdict in each.verdicts.values())]
+
+
+def stability_table(compared: Iterable[ClaimInRuns]):
+    """The claims whose outcome or firmness changes as a table of `rich`, with a row for each run."""
+    from rich.table import Table
+
+    table = Table(title="What changes from run to run", title_justify="left")
+    for column in ("claim", "run", "verdict", "figure"):
+        table.add_column(column, overflow="fold")
+    for each in compared:
+        if each.changes or each.firmness_changes:
+            for name, verdict in each.verdicts.items():
+                outcome = verdict.outcome if verdict.firm else f"{verdict.outcome}, not firm"
+                table.add_row(each.claim.id, name, outcome, verdict.figure)
+            table.add_section()
+    return table
+
+
+def summary(compared: Sequence[ClaimInRuns]) -> str:
+    """How many verdicts change, in a line."""
+    changed, firm, firmness = (
+        sum(getattr(each, trait) for each in compared) for trait in ("changes", "firm_changes", "firmness_changes")
+    )
+    return (
+        f"Of {len(compared)} claims, {changed} change their verdict, {firm} of them from one firm verdict to another; "
+        f"{firmness} change between firm and not firm."
+    )

@@ -1,0 +1,98 @@
+"""Verdicts on records without an effect: where nothing is slow or large, no claim about a cause or a fix is judged.
+
+`no_effect.csv` has the expected outcome of each claim, by what was done to the reference records, and the reason.
+"""
+
+import csv
+from functools import cache, partial
+from statistics import median
+
+import pytest
+
+from rlrepro.cases import all_claims
+from rlrepro.evidence import Records, read_records
+
+from .conftest import ROOT
+
+REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
+TABLE = {row["claim"]: row for row in csv.DictReader((ROOT / "tests" / "no_effect.csv").open())}
+NEUTRAL_AT_0 = ("parallel_training.overhead",)
+
+
+def is_timed(record):
+    return record.unit == "s" or (record.unit == "ratio" and not record.name.startswith("large_actions."))
+
+
+def with_value(record, value):
+    return record.model_copy(update={"value": value, "spread": (value, value), "samples": (value,) * 3})
+
+
+def flat(records, which, level):
+    """The records with all values of a quantity equal; a ratio is 1."""
+    values = {}
+    for record in filter(which, records):
+        values.setdefault(record.name, []).append(record.value)
+
+    def flattened(record):
+        if record.unit == "ratio":
+            return 0.0 if record.name in NEUTRAL_AT_0 else 1.0
+        return level(values[record.name])
+
+    return Records(with_value(record, flattened(record)) if which(record) else record for record in records)
+
+
+def reversed_effects(records, which):
+    """The records with what was slowest as fast as what was fastest, and the other way round."""
+    values = {}
+    for record in filter(which, records):
+        values.setdefault(record.name, []).append(record.value)
+
+    def mirrored(record):
+        if record.unit == "ratio":
+            return 1 / record.value
+        return max(values[record.name]) * min(values[record.name]) / record.value
+
+    return Records(with_value(record, mirrored(record)) if which(record) else record for record in records)
+
+
+def is_bytes(record):
+    return record.unit == "B" and bool(record.value)
+
+
+def card(records, fits):
+    """The same with a card on which every update fits, or none."""
+    return Records(with_value(r, fits) if r.name == "two_batch_sizes.fits" else r for r in records)
+
+
+def same_times(records):
+    return flat(records, is_timed, median)
+
+
+def all_small(records):
+    return card(flat(records, is_bytes, min), True)
+
+
+def all_large(records):
+    return card(flat(records, is_bytes, max), False)
+
+
+CHANGES = {
+    "as measured": lambda records: records,
+    "same times": same_times,
+    "all small": all_small,
+    "all large": all_large,
+    "same times, all small": lambda records: same_times(all_small(records)),
+    "times reversed": partial(reversed_effects, which=is_timed),
+    "bytes reversed": partial(reversed_effects, which=is_bytes),
+}
+
+
+@cache
+def changed(change):
+    return CHANGES[change](read_records(REFERENCE))
+
+
+@pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.id)
+def test_the_outcome_without_an_effect_is_the_one_written_down(claim):
+    outcomes = {change: claim.verdict(changed(change)).outcome for change in CHANGES}
+    assert outcomes == {change: TABLE[claim.id][change] for change in CHANGES}
