@@ -34,7 +34,7 @@ ABOVE = 1.000001
         (times(2), {0.5: "refuted", 1: "refuted", 1.1: "partly", 1.42: "supported", 6: "supported", 6.01: "partly"}),
         (times(2, 3), {1: "refuted", 1.4: "partly", 1.42: "supported", 9: "supported", 9.01: "partly"}),
         (times(500), {0.5: "refuted", 166: "partly", 167: "supported", 1500: "supported", 1501: "partly"}),
-        (slightly_more(), {0.9: "refuted", 1: "refuted", ABOVE: "supported", 1.99: "supported", 2: "partly"}),
+        (slightly_more(), {0.9: "refuted", 1.09: "refuted", 1.1: "supported", 1.99: "supported", 2: "partly"}),
         (proportional("bytes"), {0: "refuted", 0.94: "refuted", 1: "supported", 1.06: "refuted"}),
         (proportional("times"), {0: "refuted", 0.81: "supported", 1.19: "supported", 1.21: "refuted", -1: "refuted"}),
         (constant("bytes"), {-1: "supported", 0.02: "supported", 0.021: "refuted"}),

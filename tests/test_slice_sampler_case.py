@@ -127,8 +127,10 @@ def test_index_bytes_are_per_trajectory(bench):
 
 def test_verdicts_plots_and_tables_follow_from_these_records(bench):
     of_full = {"SS1", "SS2", "SS3", "SS7"}  # of the article's own sizes
-    for claim in CLAIMS:
-        assert (claim.verdict(bench.records).outcome == "not testable here") == (claim.id in of_full)
+    for claim in CLAIMS:  # here nothing need be slow
+        verdict = claim.verdict(bench.records)
+        assert verdict.outcome == "not testable here" or claim.id not in of_full, claim.id
+        assert verdict.figure != "–" or claim.id in of_full, claim.id
     for name in ("sample_against_stored", "online", "sample_against_capacity", "moved", "timeline"):
         assert getattr(plots, f"plot_{name}")(bench.records).alt()
     assert tables.moved_list(bench.records).count("\n") == 5 and tables.upstream_list(bench.records).count("\n") == 6

@@ -1,5 +1,7 @@
 """`rlrepro stability`: which verdicts change from run to run."""
 
+import os
+
 import pytest
 
 from rlrepro.cases import all_claims
@@ -48,9 +50,10 @@ def test_what_changes_between_runs(runs):
 
 
 def test_the_command_fails_if_firm_verdicts_differ(runs, run_cli):
-    unlike = run_cli("stability", *runs)
+    wide = {"env": os.environ | {"COLUMNS": "200"}}  # so that no cell is folded
+    unlike = run_cli("stability", *runs, **wide)
     assert unlike.returncode == 1 and unlike.stdout.count("LO5") == 4 and "1.5 (1.5 to 1.5)" in unlike.stdout
-    alike = run_cli("stability", *runs[1:3])
+    alike = run_cli("stability", *runs[1:3], **wide)
     assert alike.returncode == 0 and "refuted, not firm" in alike.stdout and "LO4" not in alike.stdout
 
 

@@ -250,9 +250,9 @@ def test_the_batch_size_parameter_sets_the_memory_with_the_fix_only(records):
     assert judge("LO3", follows) == "partly"
 
 
-def test_each_claim_has_a_rule_and_the_sentence_of_its_article():
+def test_each_claim_has_a_rule_and_the_sentence_of_its_article(records):
     for claim in (claim for claim in all_claims() if claim.article):
-        assert claim.rule and claim.rule.says in claim.verdict(read_records(REFERENCE)).why, claim.id
+        assert claim.rule and claim.rule.says in claim.verdict(records).why, claim.id
         assert re.search("[\u4e00-\u9fff]", claim.quote) and "address is not known" in str(claim.article), claim.id
 
 

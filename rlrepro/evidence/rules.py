@@ -100,7 +100,8 @@ def times(low: float, high: float | None = None) -> Rule:
 
 def slightly_more() -> Rule:
     """More than before, but less than twice as much."""
-    return Rule("slightly more", "supported above 1 and below 2", (_above(1), 2), ("refuted", "supported", "partly"))
+    says = f"supported from {SAME} to 2, refuted below (no effect)"
+    return Rule("slightly more", says, (SAME, 2), ("refuted", "supported", "partly"))
 
 
 def proportional(measured: Literal["bytes", "times"]) -> Rule:

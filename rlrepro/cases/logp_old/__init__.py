@@ -86,7 +86,7 @@ SETTINGS = {
         equality_sizes=(64, 7),
         training_updates=2,
         timing_rows=512,
-        timing_repeats=5,
+        timing_repeats=15,
         twin_rows=(256, 1024),
     ),
     "full": Settings(
