@@ -62,7 +62,7 @@ def added_names(case):
                 re.escape(node.value) for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str
             }
         for call in nodes:
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "bench.add":
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("bench.add", "bench.add_ratio"):
                 name = call.args[0]
                 if isinstance(name, ast.Constant):
                     literal.add(name.value)
@@ -86,7 +86,7 @@ def test_cases_are_found_by_their_chapter():
 @each_case
 def test_the_chapter_is_a_notebook_that_makes_a_bench(case):
     code = "\n".join(cell.source for cell in notebook_cells(case) if cell.cell_type == "code")
-    assert re.search(r"\bBench\(", code) and not re.search(r"\b(bench|book)\.add\(", code)
+    assert re.search(r"\bBench\(", code) and not re.search(r"\b(bench|book)\.add(_ratio)?\(", code)
 
 
 @each_case

@@ -15,6 +15,7 @@ from rlrepro.evidence.rules import (
     exactly,
     growing,
     proportional,
+    share_left,
     slightly_more,
     times,
 )
@@ -46,6 +47,12 @@ ABOVE = 1.000001
 )
 def test_a_kind_has_one_rule(rule, outcomes):
     assert {number: rule.judge(Finding("", [number])).outcome for number in outcomes} == outcomes
+
+
+def test_what_is_left_of_an_effect_is_counted_in_logarithms():
+    shares = [share_left(16, left) for left in (16, 4, 2, 1, 0.5)]
+    assert shares == pytest.approx([1, 0.5, 0.25, 0, 0])
+    assert share_left(1, 1) == share_left(0.5, 0.9) == 0 and share_left(1, 2) > 1  # no division by zero
 
 
 def test_several_numbers_that_disagree_make_a_claim_true_in_part():

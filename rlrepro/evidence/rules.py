@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from rlrepro.lab.units import number
 
 Outcome = Literal["supported", "refuted", "partly", "not testable here"]
@@ -129,6 +131,12 @@ def because_of() -> Rule:
     """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
     says = f"supported if a share of {UNEXPLAINED:g} of the effect, in logarithms, is left, refuted up to {EXPLAINED:g}"
     return Rule("because of", says, (_above(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
+
+
+def share_left(effect, left):
+    """The share, in logarithms, of an effect that `left` still is. Both are ratios, or arrays of them; less than SAME is
+    no effect, and less than 0 nothing left."""
+    return np.maximum(0, np.log(left) / np.log(np.maximum(effect, SAME)))
 
 
 def exactly(says: str) -> Rule:

@@ -9,7 +9,7 @@ from rlrepro.cases.parallel_training.article import ARTICLE
 from rlrepro.evidence.claims import Claim, Finding, Premise
 from rlrepro.evidence.estimates import Estimate, estimate
 from rlrepro.evidence.records import MissingRecord, Record, Records
-from rlrepro.evidence.rules import at_least, at_most, because_of
+from rlrepro.evidence.rules import at_least, at_most, because_of, share_left
 
 SLOWER = 1.5  # times longer than sharing the cores explains, from which a run counts as slowed down
 NEARLY_LINEAR = 0.8  # of the ideal throughput
@@ -81,11 +81,9 @@ def judge_lock(records: Records) -> Finding:
 
 def _share_left(effect: Estimate, left: Estimate) -> Estimate:
     """Which share of an effect is left, on a logarithmic scale."""
-    share = np.log(left) / np.log(effect)
     if not (effect.interval and left.interval):
-        return Estimate(share)
-    low, high = (np.log(a) / np.log(b) for a, b in zip(left.interval, reversed(effect.interval), strict=True))
-    return Estimate(share, (low, high))
+        return Estimate(share_left(effect, left))
+    return Estimate(share_left(effect, left), tuple(map(share_left, reversed(effect.interval), left.interval)))
 
 
 def judge_scripts(records: Records) -> Finding:

@@ -10,7 +10,7 @@ from rlrepro.cases.slice_sampler.article import ARTICLE
 from rlrepro.evidence.claims import Claim, Finding, Premise
 from rlrepro.evidence.estimates import estimate, growth, ratio
 from rlrepro.evidence.records import MissingRecord, Record, Records
-from rlrepro.evidence.rules import Rule, at_least, because_of, constant, growing, times
+from rlrepro.evidence.rules import Rule, at_least, because_of, constant, growing, share_left, times
 
 SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
@@ -156,7 +156,7 @@ def judge_slow_ids(records: Records) -> Finding:
 def judge_bit_operations(records: Records) -> Finding:
     moved, taken = (_by_ids(records, name) for name in ("moved", "moved_in"))
     left = estimate(
-        lambda long, short, wide, narrow: np.log(long / short * narrow / wide) / np.log(long / short), *taken, *moved
+        lambda long, short, wide, narrow: share_left(long / short, long / short * narrow / wide), *taken, *moved
     )
     figure = (
         f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*taken)} times the time; the "
