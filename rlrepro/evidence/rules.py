@@ -134,8 +134,8 @@ def because_of() -> Rule:
 
 
 def share_left(effect, left):
-    """The share, in logarithms, of an effect that `left` still is. Both are ratios, or arrays of them; less than SAME is
-    no effect, and less than 0 nothing left."""
+    """The share, in logarithms, that `left` still is of an effect. Both are ratios, or arrays of them; less than SAME
+    is no effect, and a share below 0 counts as none."""
     return np.maximum(0, np.log(left) / np.log(np.maximum(effect, SAME)))
 
 
