@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def reproduce(only, profile, device, out, parameters, notebooks):
         runner.check_parameters(chosen, values)
     except (ValueError, NoGPUError) as error:
         raise click.UsageError(str(error)) from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the kernel and its processes
     runs = []
     try:
         for run in runner.run_notebooks(chosen, out, values):

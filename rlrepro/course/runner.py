@@ -148,7 +148,7 @@ def _run(notebook: Path, out: Path, given) -> Run:
             interrupt_on_timeout=True,  # so that the traceback shows where the cell was, and releases are closed
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         )
     except PapermillExecutionError as failed:
         error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
