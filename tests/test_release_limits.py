@@ -98,7 +98,7 @@ def test_a_release_that_goes_on_without_its_connection_is_ended(newest, monkeypa
 
 
 ORPHANED = """
-import ctypes, os, signal, subprocess, sys; from pathlib import Path; import tianshou; from rlrepro.lab import Release
+import os, signal, subprocess, sys; from pathlib import Path; import tianshou; from rlrepro.lab import Release
 def orphan(path, hang):
     sleep = subprocess.Popen(["sleep", "600"]).pid
     Path(path).write_text(f"{os.getpid()} {sleep}")
@@ -122,6 +122,6 @@ def test_a_release_whose_parent_is_killed_ends_within_two_seconds_with_what_it_s
 
 def test_a_limit_ends_a_release_whose_parent_is_gone(tmp_path):
     """Though no thread of it runs."""
-    pid, started = orphans(tmp_path / "pids", "ctypes.PyDLL(None).sleep(600)")
+    pid, started = orphans(tmp_path / "pids", "import ctypes; ctypes.PyDLL(None).sleep(600)")
     os.kill(started, 9)
     assert not is_over(pid, 1) and is_over(pid, 20)
