@@ -206,5 +206,7 @@ def _last_cell(partial: Path) -> str:
         return "the end, when it was saved"
     cells = enumerate(executed.cells)
     code = [(i, cell.metadata.get("execution", {})) for i, cell in cells if cell.cell_type == "code"]
+    if not any(execution for _, execution in code):
+        return "the start of its kernel"
     unanswered = [i for i, execution in code if "shell.execute_reply" not in execution]
     return f"cell {unanswered[0]}" if unanswered else "its end"
