@@ -1,7 +1,9 @@
 """The command line. Each command parses its options here and calls the package that does the work."""
 
 import json
+import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -52,27 +54,31 @@ def reproduce(only, profile, device, out, parameters, notebooks):
         runner.check_parameters(chosen, values)
     except (ValueError, NoGPUError) as error:
         raise click.UsageError(str(error)) from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the kernel and its processes
     runs = []
     try:
         for run in runner.run_notebooks(chosen, out, values):
             click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
             runs.append(run)
-    except runner.Busy as error:
+    except (runner.Busy, OSError) as error:
         raise click.ClickException(str(error)) from None
-    _print_verdicts(out, as_json=False, chapters={run.name for run in runs if not run.error})
+    except KeyboardInterrupt:
+        logging.disable()  # or the end of its kernel is reported too
+        raise
+    complete = _print_verdicts(out, False, {run.name for run in runs if not run.error})
     failed = [run for run in runs if run.error]
     for run in failed:
         click.secho(f"{run.name} failed at {run.error}", fg="red", err=True)
         click.echo(f"  partial notebook: {run.path}", err=True)
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or not complete else 0)
 
 
 @main.command()
 @click.argument("folder", type=PATH, default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
 def verdicts(folder, as_json):
-    """Print the verdicts of a run. FOLDER holds its records, by default runs/latest."""
-    _print_verdicts(folder, as_json)
+    """Print the verdicts of a run. FOLDER holds its records. Exits with 1 if one of them can't be read."""
+    sys.exit(0 if _print_verdicts(folder, as_json) else 1)
 
 
 @main.command()
@@ -246,13 +252,13 @@ def _literal(text: str):
         return text
 
 
-def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = None) -> None:
-    """Print the verdicts on the claims of these chapters, or of all chapters by default."""
+def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = None) -> bool:
+    """Print the verdicts on the claims of these chapters, or of all. Returns whether every record could be read."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.command import print_verdicts
 
-    claims = [claim for claim in all_claims() if chapters is None or claim.chapter in chapters]
     try:
-        print_verdicts(folder, claims, as_json=as_json)
-    except FileNotFoundError as error:
+        claims = (claim for claim in all_claims() if chapters is None or claim.chapter in chapters)
+        return print_verdicts(folder, claims, as_json=as_json)
+    except OSError as error:
         raise click.ClickException(str(error)) from None

@@ -98,11 +98,14 @@ def test_a_disagreement_is_reported_with_a_possible_reason(judgements, runs):
     compared = sum(len(judgement.tested) > 1 for judgement in judgements)
     assert f"Of {len(all_claims())} claims, {compared} were tested by more than one run" in text
     assert f"; {compared - 1} of them agree." in text
+    kinds = [judgement for judgement in judgements if {"this run", "other"} <= set(judgement.tested)]
+    assert f"{len(kinds)} were tested by different kinds of machine, which agree on {len(kinds) - 1}." in text
 
 
 def test_machines_that_agree_and_one_alone(runs):
     same = judge(all_claims(), runs[:2])
     assert all(judgement.agreed for judgement in same) and "**" not in disagreements_markdown(same, runs[:2])
+    assert "not that other machines agree" in disagreements_markdown(same, runs[:2])
     assert "nothing but chance" in differences(runs[:2], ["this run", "a-reference"])
     assert "only one run" in disagreements_markdown(judge(all_claims(), runs[:1]), runs[:1])
 

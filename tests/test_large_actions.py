@@ -26,6 +26,8 @@ from rlrepro.cases.large_actions import (
     torchrl_encoding,
 )
 from rlrepro.evidence.growth import growth_exponent
+from rlrepro.fixes import FactoredQ
+from rlrepro.fixes.large_actions.action_chunks import CPU_WORKING_BYTES
 from rlrepro.lab import ReleaseUnavailable, peak_memory
 
 needs_pearl = pytest.mark.skipif(
@@ -156,6 +158,22 @@ def test_a_plan_is_what_is_measured():
     assert measured < 1.1 * fixed_workloads.planned_peak(
         fixed_workloads.factored_update, *size
     )  # a CPU uses smaller chunks
+
+
+@pytest.mark.parametrize("count", [30, 150])
+def test_a_plan_of_factored_q_is_exact_with_the_chunks_of_a_cpu(count):
+    """Apart from the weights and the inputs, which exist before the update that is measured. With a GPU's chunks, the
+    plan is above it with few actions, and below it once activations are dropped."""
+    limit = 48 * 2**20
+    size, options = (count, FEATURES, BATCH), {"memory_limit": limit}
+    net = FactoredQ(STATE, FEATURES, HIDDEN)
+    chunk = CPU_WORKING_BYTES // (BATCH * (net.kept_bytes + net.gradient_bytes))
+    before = 4 * (sum(weight.numel() for weight in net.parameters()) + BATCH * STATE + count * FEATURES)
+    measured = peak_memory(fixed_workloads.factored_update(*size, "cpu", **options), warmup=0).peak_bytes
+    on_cpu = fixed_workloads.planned_peak(fixed_workloads.factored_update, *size, chunk=chunk, **options)
+    on_gpu = fixed_workloads.planned_peak(fixed_workloads.factored_update, *size, **options)
+    assert on_cpu == measured + before
+    assert (on_gpu > on_cpu) == (count == 30)
 
 
 def test_the_articles_size_fits():

@@ -172,6 +172,16 @@ def test_a_fix_for_another_release_says_which_it_is_for(releases):
         releases[NEWEST].run(take, "ChunkedPPOPolicy")
 
 
+def test_a_single_weight_is_nudged_by_the_smallest_step(releases):
+    plain, again, nudged = (
+        releases[BUGGY].run(workloads.train, False, 1, 64, nudged=nudged)["weights"] for nudged in (False, False, True)
+    )
+    assert np.array_equal(plain, again) and np.abs(plain[1] - plain[0]).max() > 1e-3
+    (changed,) = np.flatnonzero(plain[0] != nudged[0])
+    assert nudged[0, changed] == np.nextafter(plain[0, changed], np.float32(np.inf))
+    assert np.abs(nudged[1] - plain[1]).max() > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_gail_and_icm_are_bounded_when_fixed_and_give_the_same(releases, name):

@@ -97,15 +97,31 @@ def test_a_release_that_goes_on_without_its_connection_is_ended(newest, monkeypa
         newest.run(lambda: (os.closerange(3, 1000), time.sleep(600)), timeout=30)
 
 
+ORPHANED = """
+import os, signal, subprocess, sys; from pathlib import Path; import tianshou; from rlrepro.lab import Release
+def orphan(path, hang):
+    sleep = subprocess.Popen(["sleep", "600"]).pid
+    Path(path).write_text(f"{os.getpid()} {sleep}")
+    os.kill(os.getppid(), signal.SIGKILL)
+    while True:
+        exec(hang)
+Release(f"tianshou=={tianshou.__version__}").run(orphan, *sys.argv[1:], timeout=4)
+"""
+
+
+def orphans(path, hang):
+    """The processes of a release whose parent was killed during a call, which is limited to 4 seconds."""
+    subprocess.run([sys.executable, "-c", ORPHANED, str(path), hang], timeout=60, capture_output=True)
+    return map(int, path.read_text().split())
+
+
+def test_a_release_whose_parent_is_killed_ends_within_two_seconds_with_what_it_started(tmp_path):
+    pid, started = orphans(tmp_path / "pids", "pass")
+    assert is_over(pid, 2) and is_over(started, 0.2)
+
+
 def test_a_limit_ends_a_release_whose_parent_is_gone(tmp_path):
-    script = (
-        "import os, signal, sys; from pathlib import Path; import tianshou; from rlrepro.lab import Release\n"
-        "def hang(path):\n"
-        "    Path(path).write_text(str(os.getpid()))\n"
-        "    os.kill(os.getppid(), signal.SIGKILL)\n"
-        "    while True: pass\n"
-        "Release(f'tianshou=={tianshou.__version__}').run(hang, sys.argv[1], timeout=4)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "pid")], timeout=60, capture_output=True)
-    pid = int((tmp_path / "pid").read_text())
-    assert not is_over(pid, 0) and is_over(pid, 20)
+    """Though no thread of it runs."""
+    pid, started = orphans(tmp_path / "pids", "import ctypes; ctypes.PyDLL(None).sleep(600)")
+    os.kill(started, 9)
+    assert not is_over(pid, 1) and is_over(pid, 20)

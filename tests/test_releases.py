@@ -1,14 +1,17 @@
 """On the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
 
+import errno
 import inspect
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +153,72 @@ def test_an_overlay_that_is_damaged_is_not_passed_over(empty_cache):
     folder.mkdir(parents=True)
     with pytest.raises(ReleaseUnavailable, match="damaged"):
         Release("tianshou==1.0.0").run(version)
+
+
+@pytest.fixture
+def copy_of(tmp_path, monkeypatch):
+    """A copy of an overlay, which may be damaged."""
+
+    def copy(requirement):
+        source = install(requirement)
+        monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
+        return Path(shutil.copytree(source, overlay_folder(requirement)))
+
+    return copy
+
+
+def cut(path):
+    path.write_text(path.read_text().partition("    def process_fn")[0])
+
+
+def change_one_byte(path):
+    path.write_bytes(path.read_bytes().replace(b"0", b"1", 1))
+
+
+@pytest.mark.parametrize(
+    "damage, file",
+    [
+        (cut, "tianshou/policy/modelfree/ppo.py"),
+        (change_one_byte, "tianshou/policy/modelfree/ppo.py"),
+        (os.unlink, "tianshou/policy/modelfree/ppo.py"),
+        (lambda path: path.write_text(""), "tianshou/policy/modelfree/added.py"),
+        (os.unlink, "tianshou-1.0.0.dist-info/RECORD"),
+    ],
+)
+def test_an_overlay_of_which_a_file_is_damaged_is_not_used(copy_of, damage, file):
+    folder = copy_of("tianshou==1.0.0")
+    assert install("tianshou==1.0.0") == folder
+    damage(folder / file)
+    named = "tianshou 1.0.0" if file.endswith("RECORD") else re.escape(str(folder / file))
+    with pytest.raises(ReleaseUnavailable, match=rf"{named}.*Remove the folder {re.escape(str(folder))}"):
+        Release("tianshou==1.0.0").run(version)
+
+
+def test_removing_a_damaged_overlay_installs_it_anew(copy_of):
+    shutil.rmtree(copy_of("tianshou==1.0.0"))
+    assert install("tianshou==1.0.0") == overlay_folder("tianshou==1.0.0")
+
+
+def test_a_wheel_that_is_missing_beside_its_release_is_named(copy_of):
+    """The environment's own tensordict would be imported in its place."""
+    folder = copy_of("torchrl==0.6.0")
+    tensordict = folder / "tensordict"
+    tensordict.rename(folder.parent / "away")
+    with pytest.raises(ReleaseUnavailable, match=rf"{re.escape(str(tensordict))}/\S+ can't be read \(No such file"):
+        install("torchrl==0.6.0")
+    shutil.rmtree(folder / "tensordict-0.6.2.dist-info")
+    with pytest.raises(ReleaseUnavailable, match=r"tensordict 0\.6\.2 or its list of files is missing"):
+        install("torchrl==0.6.0")
+
+
+def test_a_disk_that_is_full_is_said_as_such(empty_cache):
+    """A limit on the size of a file makes the system refuse the write, as a full disk does."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2**15, 2**15)); "
+    done = subprocess.run([sys.executable, "-c", limit + INSTALL[-1]], capture_output=True, text=True)
+    assert "a file could not be written. Free some space" in done.stderr and "index could not" not in done.stderr
+    (said,) = re.findall("pip said: (.*)", done.stderr)
+    assert os.strerror(errno.EFBIG) in said and "TMPDIR" in done.stderr
+    assert not overlay_folder("tianshou==1.0.0").exists()
 
 
 def test_a_folder_that_no_import_path_can_hold_is_refused(tmp_path):

@@ -2,13 +2,17 @@
 
 import importlib
 import pkgutil
+from functools import partial
 from types import ModuleType
+
+from rlrepro.evidence.schema import DECLARED_BY_CASE
+
+NAMES = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "common"]
 
 
 def all_cases() -> list[ModuleType]:
     """The package of each case."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "common"]
-    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return [importlib.import_module(f"{__name__}.{name}") for name in NAMES]
 
 
 def case_of(chapter: str) -> ModuleType | None:
@@ -19,3 +23,10 @@ def case_of(chapter: str) -> ModuleType | None:
 def all_claims() -> list:
     """The claims of every case, by chapter."""
     return sorted((claim for case in all_cases() for claim in case.CLAIMS), key=lambda claim: claim.chapter)
+
+
+def _records_of(name: str):
+    return importlib.import_module(f"{__name__}.{name}").RECORDS
+
+
+DECLARED_BY_CASE |= {name: partial(_records_of, name) for name in NAMES}

@@ -125,14 +125,35 @@ def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, obje
 
 
 def _run(notebook: Path, out: Path, given) -> Run:
-    partial = out / "partial" / notebook.stem
+    """Run one notebook. Whatever goes wrong is in its Run, so that the others still run."""
+    target = out / "partial" / notebook.stem / notebook.name
+    start = time.monotonic()
+    try:
+        error = _execute(notebook, target, out, given)
+        if not error:
+            _move(target.parent, out)
+    except Exception as failed:  # such as a kernel that is not installed
+        what = "a file could not be read or written" if isinstance(failed, OSError) else type(failed).__name__
+        error = f"{_last_cell(target)}: {what}: {failed}"
+    return Run(notebook.stem, target if error else out / notebook.name, time.monotonic() - start, error)
+
+
+def _move(partial: Path, out: Path) -> None:
+    for path in partial.iterdir():
+        if (out / path.name).is_dir():
+            shutil.rmtree(out / path.name)
+        path.replace(out / path.name)
+    partial.rmdir()
+
+
+def _execute(notebook: Path, target: Path, out: Path, given) -> str | None:
+    """Execute a notebook into `target`. Returns the error that ended it, or None."""
+    partial = target.parent
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    target = partial / notebook.name
     profile = given.get("profile", "smoke")
     allowed = math.ceil(limit(CELL_SECONDS.get(profile, CELL_SECONDS["full"])))
     valid, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
-    start = time.monotonic()
     error = None
     try:
         papermill.execute_notebook(
@@ -148,14 +169,12 @@ def _run(notebook: Path, out: Path, given) -> Run:
             interrupt_on_timeout=True,  # so that the traceback shows where the cell was, and releases are closed
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         )
     except PapermillExecutionError as failed:
         error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
     except (DeadKernelError, CellTimeoutError) as failed:
         error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
-    except OSError as failed:
-        error = f"{_last_cell(target)}: a file could not be read or written: {failed}"
     except RuntimeError as failed:
         if not str(failed).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
             raise
@@ -164,15 +183,7 @@ def _run(notebook: Path, out: Path, given) -> Run:
         number, first_line = late
         what = f"the cell that begins with {first_line!r}, under the profile {profile},"
         error = f"cell {number}: {overrun(what, allowed, 'It was interrupted; the notebook below shows where.')}"
-    seconds = time.monotonic() - start
-    if error:
-        return Run(notebook.stem, target, seconds, error)
-    for path in partial.iterdir():
-        if (out / path.name).is_dir():
-            shutil.rmtree(out / path.name)
-        path.replace(out / path.name)
-    partial.rmdir()
-    return Run(notebook.stem, out / notebook.name, seconds)
+    return error
 
 
 def _late_cell(partial: Path, allowed: float) -> tuple[int, str] | None:
@@ -191,7 +202,11 @@ def _last_cell(partial: Path) -> str:
     """The cell to which the kernel never replied; papermill itself marks it as completed."""
     if not partial.exists():
         return "its start"
-    cells = enumerate(nbformat.read(partial, as_version=4).cells)
+    if (executed := _read(partial)) is None:
+        return "the end, when it was saved"
+    cells = enumerate(executed.cells)
     code = [(i, cell.metadata.get("execution", {})) for i, cell in cells if cell.cell_type == "code"]
+    if not any(execution for _, execution in code):
+        return "the start of its kernel"
     unanswered = [i for i, execution in code if "shell.execute_reply" not in execution]
     return f"cell {unanswered[0]}" if unanswered else "its end"

@@ -9,6 +9,7 @@ from rlrepro.evidence import figures
 from rlrepro.evidence.tables import markdown_table
 from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun, articles, shown, with_quote
 
+KIND = ("processor", "cores", "memory", "GPU", "device")  # traits in which machines differ in kind
 OUTCOME_STYLE = {  # colour, and a mark for those who can't tell the colours apart
     "supported": (figures.OURS, "✓"),
     "refuted": (figures.BUGGY, "✗"),
@@ -68,9 +69,21 @@ def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[Machi
                 f"- **{judgement.claim.id}**, {judgement.claim.sentence}. {verdicts}. "
                 f"The runs differ in: {differences(runs, judgement.tested)}."
             )
-    compared = sum(len(judgement.tested) > 1 for judgement in judgements)
-    agreed = compared - len(lines)
-    summary = f"Of {len(judgements)} claims, {compared} were tested by more than one run; {agreed} of them agree."
+    compared = [judgement for judgement in judgements if len(judgement.tested) > 1]
+    kinds = {run.label: tuple(run.traits[name] for name in KIND) for run in runs}
+    different = [judgement for judgement in compared if len({kinds[label] for label in judgement.tested}) > 1]
+    summary = (
+        f"Of {len(judgements)} claims, {len(compared)} were tested by more than one run; "
+        f"{len(compared) - len(lines)} of them agree. "
+    )
+    if different:
+        agreed = sum(judgement.agreed for judgement in different)
+        summary += f"{len(different)} were tested by different kinds of machine, which agree on {agreed}."
+    else:
+        summary += (
+            "But all runs come from the same kind of machine, so this shows only that a run can be repeated, not that "
+            "other machines agree."
+        )
     return "\n".join([summary, "", *lines])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from rlrepro.evidence.schema import Quantity, declared
+from rlrepro.evidence.schema import NOT_NEGATIVE, Quantity, UndeclaredRecord, check_record, declared
 from rlrepro.lab.machine import Machine, resolve_device, this_machine
 from rlrepro.lab.units import UNITS, format_value
 
@@ -55,6 +55,8 @@ class Record(BaseModel):
             format_value(self.value, self.unit)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.value!r} is not a value in {self.unit!r}") from error
+        if self.unit in NOT_NEGATIVE and self.value is not None and self.value < 0:
+            raise ValueError(f"{self.value!r} is below 0, which no value in {self.unit!r} can be")
         return self
 
     def __str__(self) -> str:
@@ -150,7 +152,7 @@ class RecordBook:
         """
         if self.quantities:
             quantity = declared(self.quantities, name)
-            quantity.check(setting)
+            quantity.check(setting, value)
             unit = quantity.unit
         record = Record(
             name=f"{self.case}.{name}",
@@ -160,7 +162,7 @@ class RecordBook:
             samples=samples if samples is None else tuple(map(float, samples)),
             setting={key: _plain(setting_value) for key, setting_value in setting.items()},
             taken_at=datetime.now(UTC),
-            machine=this_machine(),
+            machine=this_machine(self._common["device"]),
             **self._common,
         )
         lines = [line.model_dump_json() + "\n" for line in (*self.records, record)]
@@ -196,21 +198,29 @@ def _replace(path: Path, text: str) -> None:
 def read_records(source: str | Path) -> Records:
     """All records of a JSON-lines file, or of every `.jsonl` file in a folder.
 
-    A damaged line is left out, with a warning that names its file and line number, and listed in `.problems`.
-    Raises FileNotFoundError if `source` does not exist.
+    A damaged line, or a record that is not as its case declares, is left out, with a warning that names its file and
+    line number, and listed in `.problems`; so is a file without any line. Raises FileNotFoundError if `source` does not
+    exist.
     """
     source = Path(source)
     if not source.exists():
         raise FileNotFoundError(f"no records at {source}; `rlrepro reproduce` makes them")
     records, problems = [], []
-    for path in sorted(filter(Path.is_file, source.glob("*.jsonl"))) if source.is_dir() else [source]:
-        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+    for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
+        lines = [] if path.is_dir() else path.read_bytes().splitlines()
+        if not lines:
+            problems.append(f"{path} {'is a folder, not a file' if path.is_dir() else 'is empty'}")
+        for number, line in enumerate(lines, start=1):
             try:
-                records.append(Record.model_validate_json(line))
+                record = Record.model_validate_json(line)
+                check_record(record.name, record.setting, record.value, record.unit)
+                records.append(record)
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
                 problems.append(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}")
+            except UndeclaredRecord as error:
+                problems.append(f"{path}, line {number}: {error}")
     for problem in problems:
         warnings.warn(f"left out a record that can't be read: {problem}", stacklevel=2)
     return Records(records, tuple(problems))

@@ -1,16 +1,16 @@
 """The machine, and the device that a measurement runs on."""
 
-import os
 import platform
 import re
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import psutil
 from packaging.requirements import Requirement
 from pydantic import BaseModel, ConfigDict
 
+from rlrepro.lab.container import usable_cores, usable_memory
+from rlrepro.lab.processor import processor
 from rlrepro.metadata import requirements
 
 
@@ -19,19 +19,23 @@ class NoGPUError(RuntimeError):
 
 
 class Machine(BaseModel):
-    """The machine as stored in every record. Runs with the same `name` come from the same kind of machine."""
+    """The machine as stored in every record. Runs with the same `name` come from the same kind of machine. What has a
+    default is missing in older records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     cpu: str
+    cpu_model: str | None = None
+    caches: str | None = None
+    clock_mhz: float | None = None
     cores: int  # usable by this process
-    memory_bytes: int
-    gpu: str | None
+    memory_bytes: int  # the same
+    gpu: str | None  # that of the record's device
     gpu_memory_bytes: int | None
     cuda: str | None
     driver: str | None
-    threads: int  # of torch
+    threads: int  # of torch, when the record was made
     python: str
     system: str
     versions: dict[str, str]
@@ -55,14 +59,10 @@ def resolve_device(device: str = "auto"):
             f"device {device!r} was requested, but torch sees no GPU here (torch {torch.__version__}, {built}). "
             "Use device 'cpu' or 'auto', or check the driver with nvidia-smi."
         )
+    found = torch.cuda.device_count() if device.startswith("cuda") else 0
+    if device.startswith("cuda:") and int(device[5:]) >= found:
+        raise NoGPUError(f"device {device!r} was requested, but torch sees only cuda:0 to cuda:{found - 1}")
     return torch.device(device)
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists() and (model := re.search(r"model name\s*: (.+)", cpuinfo.read_text())):
-        return model[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def _driver() -> str | None:
@@ -76,6 +76,7 @@ def _driver_in(text: str) -> str | None:
     return version[1] if version else None
 
 
+@cache
 def _versions() -> dict[str, str]:
     """The installed versions of the packages that rlrepro requires."""
     versions = {}
@@ -88,19 +89,19 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-@cache
-def this_machine() -> Machine:
-    """This machine, with its torch and the versions of the installed packages."""
+def this_machine(device: str = "auto") -> Machine:
+    """This machine as it is now, with the GPU that `device` names, its torch, and the versions of the installed
+    packages. For "cpu", the GPU is the first."""
     import torch
 
-    gpu = torch.cuda.get_device_properties(0) if torch.cuda.is_available() else None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory_bytes = psutil.virtual_memory().total
-    cpu = _cpu_name()
-    name = f"{gpu.name if gpu else cpu}-{cores}-cores-{round(memory_bytes / 2**30)}-gib"
+    gpu = None
+    if torch.cuda.is_available():
+        chosen = resolve_device(device)
+        gpu = torch.cuda.get_device_properties(chosen if chosen.type == "cuda" else 0)
+    cores, memory_bytes, cpu = usable_cores(), usable_memory(), processor()
+    name = f"{gpu.name if gpu else cpu['cpu']}-{cores}-cores-{round(memory_bytes / 2**30)}-gib"
     return Machine(
         name=re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"),
-        cpu=cpu,
         cores=cores,
         memory_bytes=memory_bytes,
         gpu=gpu.name if gpu else None,
@@ -111,4 +112,5 @@ def this_machine() -> Machine:
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
         versions=_versions() | {"torch": torch.__version__},
+        **cpu,
     )

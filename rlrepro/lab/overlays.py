@@ -3,9 +3,10 @@
 An overlay holds only the library, without dependencies, so that two runs differ only in the library's own code.
 Overlays are stored in the user's cache folder, or in RLREPRO_CACHE; overlays.toml pins the known ones with hashes. An
 overlay is installed under a lock, into a temporary folder that is then renamed, so that an interrupted or concurrent
-installation can't leave an incomplete one behind.
+installation can't leave an incomplete one behind. Each time that it is needed, its files are compared with its wheels.
 """
 
+import errno
 import os
 import shutil
 import sys
@@ -20,10 +21,12 @@ from platformdirs import user_cache_path
 
 from rlrepro.lab.limits import TookTooLong, locked
 from rlrepro.lab.pip import last_error, offered, pip
+from rlrepro.lab.wheel_check import find_damage
 from rlrepro.metadata import tomllib
 
 PINS = Path(__file__).with_name("overlays.toml")
 PARTIAL = ".partial-"
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # a disk or a quota that is full, or read-only
 
 
 class ReleaseUnavailable(RuntimeError):
@@ -70,15 +73,24 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
     """Install the overlay if it does not exist yet, and return its folder. For `python` and `cache`, see
     `overlay_folder`.
 
-    Raises ReleaseUnavailable, which says what to do, if the release does not exist or can't be downloaded.
+    Raises ReleaseUnavailable, which says what to do, if the release does not exist, can't be downloaded or is damaged.
     """
     requirement = "==".join(parse_release(requirement))
     folder = overlay_folder(requirement, python, cache)
-    if folder.is_dir():
-        return folder
+    if not folder.is_dir():
+        _try_install(requirement, folder, python)
+    wheels = [parse_release(line.split()[0]) for line in _pinned_lines(requirement)]
+    if damage := find_damage(folder, wheels):
+        raise ReleaseUnavailable(
+            f"{requirement} is damaged: {damage}. Remove the folder {folder} and run again, which installs it anew"
+        )
+    return folder
+
+
+def _try_install(requirement: str, folder: Path, python: str | None) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        return _install(requirement, folder, python)
+        _install(requirement, folder, python)
     except TookTooLong as error:
         raise ReleaseUnavailable(f"{requirement} is not in {folder} and can't be installed: {error}") from error
     except OSError as error:
@@ -87,10 +99,10 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
         ) from error
 
 
-def _install(requirement: str, folder: Path, python: str | None) -> Path:
+def _install(requirement: str, folder: Path, python: str | None) -> None:
     with locked(folder.with_name(f"{folder.name}.lock"), f"installs {requirement}"):
         if folder.is_dir():  # another process was faster
-            return folder
+            return
         for left in folder.parent.glob(f"{PARTIAL}{folder.name}-*"):  # of an installation that was killed
             shutil.rmtree(left, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
@@ -100,7 +112,6 @@ def _install(requirement: str, folder: Path, python: str | None) -> Path:
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-    return folder
 
 
 def known_releases() -> dict[str, list[str]]:
@@ -109,9 +120,13 @@ def known_releases() -> dict[str, list[str]]:
         return {release: pins["requirements"] for release, pins in tomllib.load(file).items()}
 
 
+def _pinned_lines(requirement: str) -> list[str]:
+    return known_releases().get(requirement, [requirement])
+
+
 def _pip_install(requirement: str, target: Path, folder: Path, python: str | None) -> None:
     lines = target / "requirements.txt"
-    lines.write_text("\n".join(known_releases().get(requirement, [requirement])))
+    lines.write_text("\n".join(_pinned_lines(requirement)))
     done = pip("install", "--no-compile", "--target", str(target), "-r", str(lines), python=python)
     if done.returncode == 0:
         return
@@ -120,6 +135,11 @@ def _pip_install(requirement: str, target: Path, folder: Path, python: str | Non
     versions = offered(done.stderr)
     if "do not match the hashes" in done.stderr.lower():
         reason = "the package index sent a file with another hash than the pinned one; do not use it."
+    elif any(os.strerror(code) in done.stderr for code in NOT_WRITTEN):
+        reason = (
+            f"a file could not be written. Free some space in {folder.parent} and {tempfile.gettempdir()}, or set "
+            "RLREPRO_CACHE and TMPDIR to folders on another disk."
+        )
     elif versions:
         reason = f"there is no version {version} for {which}; the newest are {', '.join(versions[-8:])}."
     else:

@@ -28,5 +28,7 @@ def offered(stderr: str) -> list[str]:
 
 
 def last_error(stderr: str) -> str:
-    """The last error message of pip."""
-    return ([line for line in stderr.splitlines() if line.startswith("ERROR")] or [stderr.strip()])[-1]
+    """The last error message of pip; of a traceback, its last line."""
+    lines = [line for line in stderr.splitlines() if line.strip()] or [""]
+    errors = [line for line in lines if line.startswith("ERROR") and line != "ERROR: Exception:"]
+    return (errors or lines)[-1].strip()

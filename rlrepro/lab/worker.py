@@ -2,7 +2,8 @@
 
 If a function exceeds its limit, SIGALRM writes the stack of every thread and ends this process. The timer is the
 system's, so it also works if a function never releases the interpreter or the parent is gone. It does not need a thread
-either: with faulthandler.dump_traceback_later, processes that a function forks could not exit.
+either: with faulthandler.dump_traceback_later, processes that a function forks could not exit. If the parent is killed,
+this process ends with everything that it has started, so that nothing runs beside the next measurement.
 """
 
 import faulthandler
@@ -11,11 +12,15 @@ import os
 import pickle
 import signal
 import sys
+import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import cloudpickle
+
+ORPHAN_SECONDS = 0.5  # between checks that the parent still exists
 
 
 def answer(message: bytes) -> bytes:
@@ -51,6 +56,7 @@ def main() -> None:
     os.set_inheritable(int(descriptor), False)  # a process started here must not keep the socket open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     faulthandler.register(signal.SIGALRM, chain=True)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     connection = Connection(int(descriptor))
     while True:
         try:
@@ -65,6 +71,12 @@ def main() -> None:
         sys.stdout.flush()
         connection.send_bytes(reply)
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_SECONDS)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _checked(message: bytes, package: str, overlay: str):

@@ -107,10 +107,13 @@ def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS
     return batch, buffer, indices
 
 
-def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
-    """A seeded PPO training run on CartPole-v1 with tianshou 1.0.0, with `cls` in place of PPOPolicy.
+def train_cartpole(
+    cls=None, *, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu", nudged: bool = False
+) -> dict:
+    """A seeded PPO training run on CartPole-v1 with tianshou 1.0.0, with `cls` in place of PPOPolicy. `nudged` moves
+    the largest weight of the first layer to the next larger float32 before training.
 
-    Returns `weights`, one array of all weights at the end; `moved`, the largest change of a weight; `returns`, one per
+    Returns `weights`, all weights before training and after each update, (updates + 1, weights), and `returns`, one per
     episode. A gradient step takes 64 transitions whatever max_batchsize is.
     """
     from tianshou.data import Collector, ReplayBuffer
@@ -133,11 +136,17 @@ def train_cartpole(cls=None, *, updates: int, max_batchsize: int, seed: int = 0,
     def weights():
         return torch.cat([each.detach().flatten() for each in policy.parameters()]).cpu().numpy()
 
-    before = weights()
+    if nudged:
+        with torch.no_grad():
+            layer = next(policy.parameters()).view(-1)
+            largest = layer[layer.argmax()]  # a smaller one may change nothing: later sums round it away
+            largest.copy_(torch.nextafter(largest, torch.full_like(largest, torch.inf)))
+    history = [weights()]
     collector = Collector(policy, env, ReplayBuffer(STEPS))
     returns = []
     for _ in range(updates):
         returns += [float(value) for value in collector.collect(n_step=STEPS).returns]
         policy.update(0, collector.buffer, batch_size=64, repeat=4)
         collector.reset_buffer(keep_statistics=True)
-    return {"weights": weights(), "moved": float(np.abs(weights() - before).max()), "returns": returns}
+        history.append(weights())
+    return {"weights": np.stack(history), "returns": returns}

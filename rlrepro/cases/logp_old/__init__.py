@@ -37,6 +37,7 @@ class Settings:
     equality_rows: int
     equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared
     training_updates: int  # each after 512 environment steps
+    drift_updates: int  # the same, where the weights are compared after each
     timing_rows: int
     timing_repeats: int
     twin_rows: tuple[int, ...]  # for GAIL and ICM
@@ -62,6 +63,7 @@ SETTINGS = {
         equality_rows=200,
         equality_sizes=(64, 7),
         training_updates=1,
+        drift_updates=2,
         timing_rows=128,
         timing_repeats=3,
         twin_rows=(64, 256),
@@ -85,6 +87,7 @@ SETTINGS = {
         equality_rows=500,
         equality_sizes=(64, 7),
         training_updates=2,
+        drift_updates=10,
         timing_rows=512,
         timing_repeats=15,
         twin_rows=(256, 1024),
@@ -108,6 +111,7 @@ SETTINGS = {
         equality_rows=1000,
         equality_sizes=(1024, 256, 64, 16, 8, 7, 3),
         training_updates=20,
+        drift_updates=20,
         timing_rows=4096,
         timing_repeats=9,
         twin_rows=(1024, 2048, 4096),

@@ -155,10 +155,37 @@ def training_differences(bench: Bench) -> dict[int, float]:
             for chunked in (False, True)
         )
         setting = {"max_batchsize": size, "updates": updates}
-        bench.add("training_difference", float(np.abs(whole["weights"] - chunked["weights"]).max()), **setting)
+        bench.add("training_difference", _farthest(whole["weights"], chunked["weights"])[-1], **setting)
         bench.add("training_same_returns", whole["returns"] == chunked["returns"], **setting)
-        moved[size] = whole["moved"]
+        moved[size] = _farthest(whole["weights"], whole["weights"][0])[-1]
     return moved
+
+
+def drift(bench: Bench) -> None:
+    """How far the weights of a run are, after each update, from those of the release as it is, with the same seed. The
+    runs: the same again; with chunks; with one weight moved to the next float32 before training. `start` is how far
+    training itself has moved the weights."""
+    size, updates = min(bench.settings.equality_sizes), bench.settings.drift_updates
+
+    def weights(**changed):
+        arguments = {"chunked": False, "seed": bench.seed, "device": bench.device} | changed
+        return release(bench, BUGGY).run(workloads.train, updates=updates, max_batchsize=size, **arguments)["weights"]
+
+    plain = weights()
+    others = {
+        "start": plain[0],
+        "again": weights(),
+        "chunks": weights(chunked=True),
+        "next float32": weights(nudged=True),
+    }
+    for run, other in others.items():
+        for update, distance in enumerate(_farthest(plain, other)):
+            bench.add("drift", distance, run=run, update=update, max_batchsize=size)
+
+
+def _farthest(weights, others) -> list[float]:
+    """The largest distance between two weights, after each update."""
+    return np.abs(weights - others).max(axis=1).tolist()
 
 
 def time_ratio(bench: Bench) -> Comparison:

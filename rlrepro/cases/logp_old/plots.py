@@ -141,6 +141,28 @@ def plot_largest_rollout(records: Records):
     return figure
 
 
+def plot_drift(records: Records):
+    """How far apart the weights of training runs are after each update, where only rounding differs at first."""
+    figure, axes = figures.new_figure("Training runs that differ only by rounding, at first", width=8.6)
+    lines = {
+        "start": (figures.NEUTRAL, ":", "distance from the start"),
+        "next float32": (figures.BUGGY, "o-", "one weight nudged"),
+        "chunks": (figures.UPSTREAM, "s-", "with chunks"),
+    }
+    labels = []
+    for run, (color, style, text) in lines.items():
+        series = {update: each for update, each in records.series("logp_old.drift", "update", run=run).items() if each}
+        axes.plot(list(series), list(series.values()), style, color=color, fillstyle="none")
+        labels.append((max(series, default=0), series[max(series)] if series else 1e-9, text, color))
+    axes.set_yscale("log")
+    figures.label_lines_at_side(axes, labels)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set(xlabel="updates", ylabel="largest distance of a weight")
+    record = records.get("logp_old.drift", run="chunks")
+    figures.caption(figure, record, f"PPO on CartPole-v1, chunks of {record.setting['max_batchsize']}; 0 is not drawn")
+    return figure
+
+
 def plot_gail_and_icm(records: Records):
     """Peak of preprocessing and of an update of GAIL and ICM, as released and with our fix."""
     figure, axes = figures.new_figure("GAIL and ICM, as released and with our fix", height=3.6)

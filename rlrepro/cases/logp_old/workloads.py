@@ -173,14 +173,16 @@ def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
     return None
 
 
-def train(chunked: bool, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
+def train(
+    chunked: bool, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu", nudged: bool = False
+) -> dict:
     """A whole seeded training run on CartPole-v1 with tianshou 1.0.0, as released or with logp_old in chunks.
 
     Chunks are the article's lines with the attribute's right name. Returns what `train_cartpole` does.
     """
     lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
     cls = snippet_policy(lines) if chunked else None
-    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed, device=device)
+    return train_cartpole(cls, updates=updates, max_batchsize=max_batchsize, seed=seed, device=device, nudged=nudged)
 
 
 def chunk_sizes(rows: int, size: int) -> list[int]:

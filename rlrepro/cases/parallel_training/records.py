@@ -20,7 +20,7 @@ LAUNCHED = (  # what `launch` returns, as a mean over the runs
     Quantity("runnable", "count", RUN, OPTIONAL),  # threads of all processes that want a core
     Quantity("taken_away", "count", RUN, OPTIONAL),  # cores per gradient step, by the system
     Quantity("given_up", "count", RUN, OPTIONAL),
-    Quantity("device_bytes", "B", RUN, OPTIONAL),  # held by all processes together
+    Quantity("device_bytes", "B", RUN, OPTIONAL, zero=True),  # held by all processes together
 )
 
 RECORDS = (
