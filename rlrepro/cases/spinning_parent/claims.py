@@ -79,9 +79,8 @@ def judge_ours(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
     cpu = records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG).value
-    ratios = records.all("spinning_parent.ours_ratio")
-    long = next(record for record in ratios if record.setting["seconds"] == LONG)
-    worst = max(ratios, key=lambda record: record.value)
+    long = records.get("spinning_parent.ours_ratio", seconds=LONG)
+    worst = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
     figure = (
         f"steps of {format_value(LONG, 's')}: {cpu:.1%} of a core, {long.value:.3f}× the time; at most {_time(worst)}"
     )

@@ -1,7 +1,6 @@
 """What the chapter measures, section by section: each function runs workloads under releases and adds records."""
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +11,6 @@ from rlrepro.lab import Comparison, Release, this_machine
 
 SPREAD = (0.1, 0.9)  # quantiles
 ENVIRONMENT = {"RL_LOGGING_LEVEL": "ERROR", "RL_WARNINGS": "0", "PYTHONWARNINGS": "ignore"}
-START_SECONDS = 3.0  # until all runs side by side have opened their environments, for each run
 
 
 def start(bench: Bench) -> list[Release]:
@@ -31,7 +29,7 @@ def parents(bench: Bench) -> None:
     core to itself, if there are two."""
     for release in _releases(bench):
         for seconds in bench.settings.steps:
-            measured = _step_times(bench, release, ["theirs"], _workers(), seconds)
+            measured = _step_times(bench, release, ["theirs"], _workers(), seconds, blocks=3)
             _add_waits(bench, measured, release=release.version, workers=_workers(), seconds=seconds)
 
 
@@ -59,21 +57,14 @@ def crowds(bench: Bench) -> None:
 
 def side_by_side(bench: Bench) -> None:
     """Training runs at once, each with environments of its own: steps per second of all together."""
-    settings = bench.settings
-    runs = [bench.release(f"torchrl=={NEWEST}", RLREPRO_RUN=str(number)) for number in range(max(settings.runs))]
-    with ThreadPoolExecutor(len(runs)) as pool:
-        list(pool.map(_prepare, runs))
-        for count in settings.runs:
-            totals = {}
-            for wait in ("theirs", "ours"):
-                begin = time.time() + START_SECONDS * count
-                options = (wait, settings.run_workers, settings.crowd_step, begin, settings.run_seconds)
-                totals[wait] = sum(pool.map(lambda run, args=options: run.run(workloads.training, *args), runs[:count]))
-                bench.add("throughput", totals[wait], wait=wait, runs=count, workers=settings.run_workers)
-            ratio = totals["ours"] / totals["theirs"]
-            bench.add("side_by_side_ratio", ratio, runs=count, workers=settings.run_workers)
-    for run in runs:
-        run.close()
+    settings, newest = bench.settings, _releases(bench)[-1]
+    each = settings.run_workers, settings.crowd_step, settings.run_seconds
+    for runs in settings.runs:
+        totals = {wait: newest.run(workloads.side_by_side, runs, wait, *each) for wait in ("theirs", "ours")}
+        for wait, total in totals.items():
+            bench.add("throughput", total, wait=wait, runs=runs, workers=settings.run_workers)
+        ratio = totals["ours"] / totals["theirs"]
+        bench.add("side_by_side_ratio", ratio, runs=runs, workers=settings.run_workers)
 
 
 def loaded_state(bench: Bench) -> None:
@@ -95,10 +86,10 @@ def _prepare(release) -> None:
     release.run(workloads.step_times, ["theirs"], 1, 0.0, 1, 0.0)
 
 
-def _step_times(bench, release, waits, workers, seconds) -> dict:
-    return release.run(
-        workloads.step_times, waits, workers, seconds, bench.settings.blocks, bench.settings.block_seconds
-    )
+def _step_times(bench, release, waits, workers, seconds, blocks=None) -> dict:
+    settings = bench.settings
+    blocks = blocks or settings.blocks
+    return release.run(workloads.step_times, waits, workers, seconds, blocks, settings.block_seconds)
 
 
 def _add_waits(bench, measured: dict, **setting) -> None:

@@ -1,10 +1,15 @@
 """What runs in the process of a release. Environments are forked, which starts them in a moment."""
 
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from statistics import median
 
+from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
+
 WARM_UP = 20  # steps; more than PatientParallelEnv takes to know how long waking up takes
+_shared = {}  # what a forked run has from the process that forked it
 
 
 def open_env(workers: int, seconds: float, wait: str = "theirs"):
@@ -45,9 +50,19 @@ def step_times(waits: list[str], workers: int, seconds: float, blocks: int, bloc
     return measured
 
 
-def training(wait: str, workers: int, seconds: float, begin: float, duration: float) -> float:
+def side_by_side(runs: int, *settings) -> float:
+    """Steps per second of so many runs of `training(*settings)` at once, all together. They are forked, and begin
+    when all are ready."""
+    context = multiprocessing.get_context("fork")
+    barrier, answers = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
+    share = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
+    with ProcessPoolExecutor(runs, **share) as processes, answers as allowed:
+        return sum(each.result(allowed) for each in [processes.submit(training, *settings) for _ in range(runs)])
+
+
+def training(wait: str, workers: int, seconds: float, duration: float) -> float:
     """Steps per second of a training run: a policy of 64 units acts in `workers` environments, and every 8 steps takes
-    a gradient step. It is measured for `duration` seconds from the moment `begin` of time.time()."""
+    a gradient step."""
     import torch
     from torch import nn
 
@@ -55,9 +70,7 @@ def training(wait: str, workers: int, seconds: float, begin: float, duration: fl
     policy = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer, state, steps = torch.optim.Adam(policy.parameters()), env.reset(), 0
     _steps(env, env.rand_action(), WARM_UP)
-    if (late := time.time() - begin) > 0:
-        raise RuntimeError(f"expected to be ready before the measurement begins, found {late:.1f} s after it")
-    time.sleep(begin - time.time())
+    _shared["barrier"].wait(TRAINING_SECONDS)
     start = time.perf_counter()
     while time.perf_counter() - start < duration:
         action = policy(state["observation"])
@@ -70,6 +83,10 @@ def training(wait: str, workers: int, seconds: float, begin: float, duration: fl
     elapsed = time.perf_counter() - start
     env.close()
     return steps / elapsed
+
+
+def _share(barrier) -> None:
+    _shared["barrier"] = barrier
 
 
 def steps_late(wait: str) -> int:

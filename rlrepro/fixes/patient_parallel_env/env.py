@@ -30,7 +30,7 @@ class PatientParallelEnv(ParallelEnv):
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
-    Tested with no release.
+    Tested with torchrl no release.
     """
 
     @property

@@ -2,4 +2,5 @@
 
 TESTED_WITH = {  # fix: library, releases
     "PatientParallelEnv": ("torchrl", "no release"),
+    "wait_patiently": ("torchrl", "no release"),
 }
