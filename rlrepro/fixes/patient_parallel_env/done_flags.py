@@ -6,6 +6,7 @@ from collections import deque
 from multiprocessing.sharedctypes import RawArray
 
 ALLOWED = 0.025  # of the time of a step, for waking up; as much again may be lost since a core is slow after a sleep
+LONGEST_SECONDS = 200e-6  # that a free core takes to wake up, from the deepest idle states of servers
 REMEMBERED = 16  # sleeps; and one wait of so many is a sleep in any case, so that their latency is known
 
 
@@ -14,8 +15,8 @@ class DoneFlags:
 
     `wait` sleeps on the semaphores. Only if a step is so short that waking up would cost more than ALLOWED of it does
     `wait` first ask the flags in a loop, as torchrl does, until the step has become too long for that. How long waking
-    up takes is measured, from the moment at which a worker was done. It is long where a core has gone idle meanwhile,
-    and nobody loses by a parent that stays awake; it is short where another process uses that core.
+    up takes is measured, from the moment at which a worker was done. A core that has gone idle takes long, and nobody
+    loses by a parent that keeps it awake. More than LONGEST_SECONDS means that no core was free; asking would not help.
     """
 
     def __init__(self, flags, context):
@@ -62,6 +63,6 @@ class DoneFlags:
             pass
 
     def _remember(self, latency: float) -> None:
-        self.latencies.append(latency)
+        self.latencies.append(latency if latency <= LONGEST_SECONDS else 0.0)
         if len(self.latencies) == REMEMBERED:
             self.awake_seconds = sorted(self.latencies)[REMEMBERED // 2] / ALLOWED

@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase, ParallelEnv
 
-from .done_flags import REMEMBERED, DoneFlags
+from .done_flags import ALLOWED, LONGEST_SECONDS, REMEMBERED, DoneFlags
 from .env import PatientParallelEnv, wait_patiently
 
 WORKERS = 2
@@ -175,7 +175,7 @@ def wait_for(flags, seconds):
 def test_it_stays_awake_only_for_steps_that_are_short_beside_waking_up():
     flags = DoneFlags(bytearray(1), FakeContext)
     assert all(wait_for(flags, 0.002) for _ in range(REMEMBERED))
-    assert 0 < flags.awake_seconds < 1
+    assert len(flags.latencies) == REMEMBERED and flags.awake_seconds <= LONGEST_SECONDS / ALLOWED
     flags.latencies.clear()  # so that it stays what it is
     flags.awake_seconds = 0.1
     wait_for(flags, 0.002)
@@ -184,6 +184,15 @@ def test_it_stays_awake_only_for_steps_that_are_short_beside_waking_up():
     start = time.process_time()
     assert wait_for(flags, 0.3) == 1
     assert time.process_time() - start < 0.05  # asleep at once, since the last step was long
+
+
+@pytest.mark.parametrize("latency, awake", [(50e-6, 50e-6 / ALLOWED), (2e-3, 0)])
+def test_a_core_that_was_not_free_is_no_reason_to_stay_awake(latency, awake):
+    flags = DoneFlags(bytearray(1), FakeContext)
+    for _ in range(REMEMBERED):
+        assert flags.awake_seconds == 0
+        flags._remember(latency)
+    assert flags.awake_seconds == awake
 
 
 def test_it_sleeps_now_and_then_to_know_how_long_waking_up_takes():
