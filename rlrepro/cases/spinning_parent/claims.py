@@ -43,7 +43,7 @@ def judge_faster(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
     most = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
-    figure = f"with {_workers(most)}, sleeping takes at most {_time(most)}"
+    figure = f"with {environments(most)}, sleeping takes at most {_time(most)}"
     if most.value >= COMMIT:
         return Verdict("supported", figure, f"the commit measured {COMMIT:.2f}× the frames per second")
     if most.spread[0] > 1:
@@ -58,8 +58,8 @@ def judge_crowd(records: Records) -> Verdict:
         most = max(r.setting["workers"] for r in records.where("spinning_parent.crowd_ratio"))
         return Verdict("not testable here", f"{cores} cores", f"at most {most} environments were measured")
     worst = max(crowded, key=lambda record: record.value)
-    seconds = format_value(worst.setting["seconds"], "s")
-    figure = f"{_workers(worst)} on {cores} cores, {seconds} each: a step takes {format_value(worst.value, 'ratio')}"
+    seconds, ratio = format_value(worst.setting["seconds"], "s"), format_value(worst.value, "ratio")
+    figure = f"{environments(worst)} on {cores} cores, {seconds} each: a step takes {ratio}"
     return _slowed_down(worst.value, figure, "the time that it takes with a parent that sleeps")
 
 
@@ -71,7 +71,7 @@ def judge_side_by_side(records: Records) -> Verdict:
         return Verdict("not testable here", f"{cores} cores", "each run had cores enough for all of its processes")
     worst = max(crowded, key=lambda record: record.value)
     gain = format_value(worst.value, "ratio")
-    figure = f"{worst.setting['runs']} runs of {_workers(worst)} on {cores} cores: {gain} the steps per second"
+    figure = f"{worst.setting['runs']} runs of {environments(worst)} on {cores} cores: {gain} the steps per second"
     return _slowed_down(worst.value, figure, "of the same runs, with parents that sleep")
 
 
@@ -106,7 +106,7 @@ def _slowed_down(ratio: float, figure: str, why: str) -> Verdict:
     return Verdict("supported" if ratio >= SLOWER else "refuted", figure, f"{why}; from {SLOWER}× on it counts")
 
 
-def _workers(record: Record) -> str:
+def environments(record: Record) -> str:
     count = record.setting["workers"]
     return f"{count} environment{'s' * (count != 1)}"
 

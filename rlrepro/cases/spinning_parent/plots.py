@@ -1,7 +1,7 @@
 """Figures of the chapter, each from records."""
 
 from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING
-from rlrepro.cases.spinning_parent.claims import OURS_SHORT
+from rlrepro.cases.spinning_parent.claims import OURS_SHORT, environments
 from rlrepro.evidence import figures
 from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
@@ -30,7 +30,7 @@ def plot_parent_cpu(records: Records):
     figures.seconds_axis(axes.xaxis)
     figures.label_lines_at_side(axes, labels)
     record = records.get("spinning_parent.parent_cpu", release=NEWEST, wait="theirs")
-    figures.caption(figure, record, f"{record.setting['workers']} environments, median of blocks of steps")
+    figures.caption(figure, record, f"{environments(record)}, median of blocks of steps")
     return figure
 
 
@@ -65,7 +65,7 @@ def plot_side_by_side(records: Records):
     figures.count_axis(axes.xaxis, steps)
     figures.label_lines_at_side(axes, labels)
     record = records.get("spinning_parent.throughput")
-    figures.caption(figure, record, f"{record.setting['workers']} environments each")
+    figures.caption(figure, record, f"{environments(record)} each")
     return figure
 
 
@@ -84,5 +84,5 @@ def plot_ours_ratio(records: Records):
     figures.seconds_axis(axes.xaxis)
     axes.set(xlabel=STEP, ylabel="ours over theirs (dotted: 5% slower)")
     record = ratios[0]
-    figures.caption(figure, record, f"{record.setting['workers']} environments, blocks in turns, with their spread")
+    figures.caption(figure, record, f"{environments(record)}, blocks in turns, with their spread")
     return figure
