@@ -7,7 +7,8 @@ from multiprocessing.sharedctypes import RawArray
 
 ALLOWED = 0.025  # of the time of a step, for waking up; as much again may be lost since a core is slow after a sleep
 LONGEST_SECONDS = 200e-6  # that a free core takes to wake up, from the deepest idle states of servers
-REMEMBERED = 16  # sleeps; and one wait of so many is a sleep in any case, so that their latency is known
+REMEMBERED = 16  # sleeps, whose median latency counts
+SAMPLED = 64  # waits, of which one is a sleep in any case, so that this latency stays known
 
 
 class DoneFlags:
@@ -40,7 +41,7 @@ class DoneFlags:
     def wait(self, workers: list[int], seconds: float) -> bool:
         """Whether all are done within so many seconds; their flags are then cleared."""
         end = time.monotonic() + seconds
-        if self.was_short and self.waits % REMEMBERED:
+        if self.was_short and self.waits % SAMPLED:
             self._ask(workers)
         for worker in workers:
             while not self.flags[worker]:

@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from torchrl.data import Composite, Unbounded
 from torchrl.envs import EnvBase, ParallelEnv
 
-from .done_flags import ALLOWED, LONGEST_SECONDS, REMEMBERED, DoneFlags
+from .done_flags import ALLOWED, LONGEST_SECONDS, REMEMBERED, SAMPLED, DoneFlags
 from .env import PatientParallelEnv, wait_patiently
 
 WORKERS = 2
@@ -198,7 +198,7 @@ def test_a_core_that_was_not_free_is_no_reason_to_stay_awake(latency, awake):
 def test_it_sleeps_now_and_then_to_know_how_long_waking_up_takes():
     flags = DoneFlags(bytearray(1), FakeContext)
     flags.awake_seconds, flags.was_short, flags.returned_at = math.inf, True, 0
-    assert sum(wait_for(flags, 0.002) for _ in range(2 * REMEMBERED)) == 2
+    assert sum(wait_for(flags, 0.002) for _ in range(2 * SAMPLED)) == 2
 
 
 def test_waiting_for_a_flag_ends():
