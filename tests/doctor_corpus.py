@@ -373,6 +373,14 @@ TROUBLED = {
                 return self.buffer.sample(32)
         """,
     ),
+    "a parent that asks its workers": (
+        {"TR006"},
+        {"torchrl": "0.13.3"},
+        """
+        from torchrl.envs import GymEnv, ParallelEnv
+        env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+        """,
+    ),
     # shapes that users write
     "an index of an index": (
         {"RO001"},
@@ -988,5 +996,17 @@ INNOCENT = {
         for batch in DataLoader(ImageFolder("images"), batch_size=64, shuffle=True):
             loss(batch).backward()
         """,
+    ),
+    "a parent that sleeps": (
+        {"torchrl": "0.11.1"},
+        "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env)",
+    ),
+    "a parent that waits on pipes": (
+        NEW_R,
+        "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env, use_buffers=False)",
+    ),
+    "environments of a release that nobody names": (
+        {},
+        "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env)",
     ),
 }

@@ -18,7 +18,7 @@ from .doctor_corpus import INNOCENT, TROUBLED
 from .test_doctor import versions_for
 
 OLD = Versions({"tianshou": "==1.0.0", "torchrl": "==0.6.0"})
-FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "PT001", "TO001", "TO002", "TO003"}
+FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "TR006", "PT001", "TO001", "TO002", "TO003"}
 CACHE = """\
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
 

@@ -219,6 +219,9 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
             "64 of 640",
         ),
     ],
+    "9.1": [(lambda records, steps: steps * 0.02 * 100, "too large"), (lambda records, steps: 1e-6, "too small")],
+    "9.2": [(lambda wake_up, allowed: wake_up * allowed, "too small"), (lambda wake_up, allowed: wake_up, None)],
+    "9.3": [(lambda cores, runs, asks: cores, "that ask"), (lambda cores, runs, asks: cores - runs, "that sleep")],
 }
 
 

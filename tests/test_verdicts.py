@@ -103,6 +103,12 @@ WITHOUT_THE_EFFECT = {
     "LA6": lambda records: changed(records, "large_actions.update_peak", 1000.0),
     "LA7": lambda records: changed(records, "large_actions.stored", 100.0, features=EMBEDDED),
     "LA8": lambda records: changed(records, "large_actions.since_start_peak", lambda r: r.setting["stored"]),
+    "PE1": lambda records: changed(records, "spinning_parent.parent_cpu", 0.05),
+    "PE2": lambda records: changed(records, "spinning_parent.ours_ratio", 1.2),
+    "PE3": lambda records: changed(records, "spinning_parent.crowd_ratio", 1.0),
+    "PE4": lambda records: changed(records, "spinning_parent.side_by_side_ratio", 1.0),
+    "PE5": lambda records: changed(records, "spinning_parent.ours_ratio", 1.0),
+    "PE6": lambda records: changed(records, "spinning_parent.steps_late", 0),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -144,6 +150,12 @@ EXPECTED = {
     "LA6": ("refuted", "supported"),
     "LA7": ("refuted", "supported"),
     "LA8": ("partly", "supported"),
+    "PE1": ("partly", "refuted"),
+    "PE2": ("partly", "supported"),
+    "PE3": ("supported", "refuted"),
+    "PE4": ("supported", "refuted"),
+    "PE5": ("refuted", "supported"),
+    "PE6": ("supported", "refuted"),
 }
 
 

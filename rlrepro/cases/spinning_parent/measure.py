@@ -1,0 +1,108 @@
+"""What the chapter measures, section by section: each function runs workloads under releases and adds records."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING, workloads
+from rlrepro.lab import Comparison, Release, this_machine
+
+SPREAD = (0.1, 0.9)  # quantiles
+ENVIRONMENT = {"RL_LOGGING_LEVEL": "ERROR", "RL_WARNINGS": "0", "PYTHONWARNINGS": "ignore"}
+
+
+def start(bench: Bench) -> list[Release]:
+    """SLEEPING, SPINNING and NEWEST, ready to measure. Adds the number of cores."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    bench.add("cores", this_machine().cores)
+    releases = _releases(bench)
+    with ThreadPoolExecutor() as pool:  # their processes start side by side
+        list(pool.map(_prepare, releases))
+    return releases
+
+
+def parents(bench: Bench) -> None:
+    """Each release: time of a step, and how busy the parent is, by the time of an environment's step. The parent has a
+    core to itself, if there are two."""
+    for release in _releases(bench):
+        for seconds in bench.settings.steps:
+            measured = _step_times(bench, release, ["theirs"], _workers(), seconds, blocks=3)
+            _add_waits(bench, measured, release=release.version, workers=_workers(), seconds=seconds)
+
+
+def sleeping(bench: Bench) -> None:
+    """The same for ours, which takes turns with torchrl's own in the newest release."""
+    newest, workers = _releases(bench)[-1], _workers()
+    for seconds in bench.settings.steps:
+        measured = _step_times(bench, newest, ["theirs", "ours"], workers, seconds)
+        ours = {"ours": measured["ours"]}
+        _add_waits(bench, ours, release=newest.version, workers=workers, seconds=seconds)
+        _add_ratio(bench, "ours_ratio", measured, "ours", "theirs", workers=workers, seconds=seconds)
+    bench.add("wake_up", measured["ours"]["wake_up"], workers=workers)
+
+
+def crowds(bench: Bench) -> None:
+    """The newest release and ours, by the number of environments, until there are more than cores."""
+    settings, newest = bench.settings, _releases(bench)[-1]
+    for workers in settings.crowds:
+        measured = _step_times(bench, newest, ["theirs", "ours"], workers, settings.crowd_step)
+        for wait, each in measured.items():
+            setting = {"wait": wait, "workers": workers, "seconds": settings.crowd_step}
+            _add_median(bench, "crowd_step", each["step"], **setting)
+        _add_ratio(bench, "crowd_ratio", measured, "theirs", "ours", workers=workers, seconds=settings.crowd_step)
+
+
+def side_by_side(bench: Bench) -> None:
+    """Training runs at once, each with environments of its own: steps per second of all together."""
+    settings, newest = bench.settings, _releases(bench)[-1]
+    each = settings.run_workers, settings.crowd_step, settings.run_seconds
+    for runs in settings.runs:
+        totals = {wait: newest.run(workloads.side_by_side, runs, wait, *each) for wait in ("theirs", "ours")}
+        for wait, total in totals.items():
+            bench.add("throughput", total, wait=wait, runs=runs, workers=settings.run_workers)
+        ratio = totals["ours"] / totals["theirs"]
+        bench.add("side_by_side_ratio", ratio, runs=runs, workers=settings.run_workers)
+
+
+def loaded_state(bench: Bench) -> None:
+    """How late transitions are after `load_state_dict`, in each release and with ours."""
+    for release in _releases(bench):
+        for wait in ["theirs", "ours"] if release.version == NEWEST else ["theirs"]:
+            bench.add("steps_late", release.run(workloads.steps_late, wait), release=release.version, wait=wait)
+
+
+def _releases(bench) -> list[Release]:
+    return [bench.release(f"torchrl=={version}") for version in (SLEEPING, SPINNING, NEWEST)]
+
+
+def _workers() -> int:
+    return max(1, this_machine().cores - 1)
+
+
+def _prepare(release) -> None:
+    release.run(workloads.step_times, ["theirs"], 1, 0.0, 1, 0.0)
+
+
+def _step_times(bench, release, waits, workers, seconds, blocks=None) -> dict:
+    settings = bench.settings
+    blocks = blocks or settings.blocks
+    return release.run(workloads.step_times, waits, workers, seconds, blocks, settings.block_seconds)
+
+
+def _add_waits(bench, measured: dict, **setting) -> None:
+    for wait, each in measured.items():
+        _add_median(bench, "step", each["step"], wait=wait, **setting)
+        _add_median(bench, "parent_cpu", each["cpu"], wait=wait, **setting)
+
+
+def _add_median(bench, name: str, values: list[float], **setting) -> None:
+    bench.add(name, np.median(values), spread=tuple(np.quantile(values, SPREAD)), **setting)
+
+
+def _add_ratio(bench, name: str, measured: dict, one: str, other: str, **setting) -> None:
+    """The median of the ratios of blocks that ran back to back."""
+    pairs = Comparison(tuple(measured[one]["step"]), tuple(measured[other]["step"]))
+    bench.add(name, pairs.ratio, spread=(pairs.low, pairs.high), **setting)

@@ -1,0 +1,112 @@
+"""What runs in the process of a release. Environments are forked, which starts them in a moment."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from statistics import median
+
+from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
+
+WARM_UP = 20  # steps; more than PatientParallelEnv takes to know how long waking up takes
+_shared = {}  # what a forked run has from the process that forked it
+
+
+def open_env(workers: int, seconds: float, wait: str = "theirs"):
+    """A ParallelEnv of `FixedTime` environments, reset; "ours" is PatientParallelEnv."""
+    import torch
+    from torchrl.envs import ParallelEnv
+
+    from rlrepro.cases.spinning_parent.fixed_time import FixedTime
+
+    if wait == "ours":
+        from rlrepro.fixes import PatientParallelEnv as ParallelEnv
+    torch.set_num_threads(1)
+    env = ParallelEnv(workers, partial(FixedTime, seconds), mp_start_method="fork")
+    env.reset()
+    return env
+
+
+def step_times(waits: list[str], workers: int, seconds: float, blocks: int, block_seconds: float) -> dict:
+    """For each way to wait, which take turns: `step`, wall seconds of a step in each block, and `cpu`, how many cores
+    the parent kept busy in it. For "ours" also `wake_up`, the seconds that it takes to wake up here."""
+    envs = {wait: open_env(workers, seconds, wait) for wait in waits}
+    actions = {wait: env.rand_action() for wait, env in envs.items()}
+    count = max(5, round(block_seconds / (seconds + _overhead(envs[waits[0]], actions[waits[0]], seconds))))
+    measured = {wait: {"step": [], "cpu": []} for wait in waits}
+    for wait in waits:
+        _steps(envs[wait], actions[wait], WARM_UP)
+    for block in range(blocks):
+        for wait in waits if block % 2 == 0 else waits[::-1]:
+            cpu, wall = time.process_time(), time.perf_counter()
+            _steps(envs[wait], actions[wait], count)
+            wall = time.perf_counter() - wall
+            measured[wait]["step"].append(wall / count)
+            measured[wait]["cpu"].append((time.process_time() - cpu) / wall)
+    if "ours" in envs:
+        measured["ours"]["wake_up"] = median(envs["ours"]._shm_done_flags.latencies)
+    for env in envs.values():
+        env.close()
+    return measured
+
+
+def side_by_side(runs: int, *settings) -> float:
+    """Steps per second of so many runs of `training(*settings)` at once, all together. They are forked, and begin
+    when all are ready."""
+    context = multiprocessing.get_context("fork")
+    barrier, answers = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
+    share = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
+    with ProcessPoolExecutor(runs, **share) as processes, answers as allowed:
+        return sum(each.result(allowed) for each in [processes.submit(training, *settings) for _ in range(runs)])
+
+
+def training(wait: str, workers: int, seconds: float, duration: float) -> float:
+    """Steps per second of a training run: a policy of 64 units acts in `workers` environments, and every 8 steps takes
+    a gradient step."""
+    import torch
+    from torch import nn
+
+    env = open_env(workers, seconds, wait)
+    policy = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimizer, state, steps = torch.optim.Adam(policy.parameters()), env.reset(), 0
+    _steps(env, env.rand_action(), WARM_UP)
+    _shared["barrier"].wait(TRAINING_SECONDS)
+    start = time.perf_counter()
+    while time.perf_counter() - start < duration:
+        action = policy(state["observation"])
+        state = env.step_mdp(env.step(state.set("action", action.detach())))
+        steps += 1
+        if steps % 8 == 0:
+            optimizer.zero_grad()
+            action.square().mean().backward()
+            optimizer.step()
+    elapsed = time.perf_counter() - start
+    env.close()
+    return steps / elapsed
+
+
+def _share(barrier) -> None:
+    _shared["barrier"] = barrier
+
+
+def steps_late(wait: str) -> int:
+    """How many steps the transitions after `load_state_dict` lag behind, with a state in which ten steps are counted;
+    each step takes long enough that a parent which does not wait for it is seen."""
+    env = open_env(2, 0.05, wait)
+    _steps(env, env.rand_action(), 1)
+    env.load_state_dict({"worker0": {"steps": 10}, "worker1": {"steps": 10}})
+    seen = [int(env.step(env.rand_action())["next", "observation"].max()) for _ in range(3)]
+    env.close()
+    return 13 - seen[-1]
+
+
+def _steps(env, action, count: int) -> None:
+    for _ in range(count):
+        env.step(action)
+
+
+def _overhead(env, action, seconds: float) -> float:
+    """Seconds of a step beside those of the environment."""
+    start = time.perf_counter()
+    _steps(env, action, 5)
+    return max(0.0, (time.perf_counter() - start) / 5 - seconds)

@@ -1,0 +1,23 @@
+"""torchrl's ParallelEnv with a parent that sleeps while it waits for its workers."""
+
+from importlib import metadata
+
+import lazy_loader
+
+from .tested_with import TESTED_WITH
+
+_load, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={"env": ["PatientParallelEnv", "wait_patiently"]},
+)
+
+
+def __getattr__(name: str):
+    try:
+        return _load(name)
+    except ImportError as error:
+        if name not in TESTED_WITH:
+            raise
+        library, releases = TESTED_WITH[name]
+        found = next((each.version for each in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error

@@ -1,0 +1,94 @@
+"""torchrl's ParallelEnv with a parent that sleeps while its workers step.
+
+Read from its private attributes: `_start_workers` assigns `_shm_done_flags` and passes what is then read there to the
+workers, which assign 1 to their item of it; `_wait_for_workers` returns when all have.
+"""
+
+import inspect
+import time
+from collections.abc import Callable, Sequence
+
+from torch import multiprocessing
+from torchrl.envs import ParallelEnv, batched_envs
+
+from .done_flags import DoneFlags
+
+CHECK_SECONDS = 0.1  # between looks at whether workers live; torchrl 0.11.1 looked as often
+
+if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
+    raise ImportError("ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0 its parent sleeps by itself")
+
+OWN = ("_shm_done_flags", "_wait_for_workers", "load_state_dict", "__setitem__", "_clear_flags")
+THEIRS = {name: getattr(ParallelEnv, name) for name in OWN if hasattr(ParallelEnv, name)}
+
+
+class PatientParallelEnv(ParallelEnv):
+    """ParallelEnv whose parent sleeps while it waits, where torchrl 0.12.0 to 0.14.1 keep a core busy.
+
+    Takes the same arguments and returns the same transitions, with two exceptions, which are errors in torchrl: after
+    `load_state_dict`, and after `env[i] = snapshot`, its ParallelEnv returns each transition one step too late.
+
+    A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
+
+    Tested with torchrl no release.
+    """
+
+    @property
+    def _shm_done_flags(self):
+        return self.__dict__["_shm_done_flags"]
+
+    @_shm_done_flags.setter
+    def _shm_done_flags(self, flags) -> None:
+        context = multiprocessing.get_context(self._mp_start_method or batched_envs._get_default_mp_start_method())
+        self.__dict__["_shm_done_flags"] = DoneFlags(flags, context)
+
+    def _wait_for_workers(self, workers_range: Sequence[int]) -> None:
+        flags = self.__dict__.get("_shm_done_flags")
+        if not (self._use_buffers and isinstance(flags, DoneFlags)):  # started before `wait_patiently`
+            return THEIRS["_wait_for_workers"](self, workers_range)
+        places = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has some of them
+        end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
+        while not flags.wait([places[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
+            for worker in workers_range:
+                if not self._workers[worker].is_alive() and not flags[places[worker]]:
+                    try:
+                        self._shutdown_workers()
+                    finally:
+                        raise RuntimeError(f"Cannot proceed, worker {worker} dead.")
+            if time.monotonic() > end:
+                raise RuntimeError(
+                    f"Failed to run all workers within the {self.BATCHED_PIPE_TIMEOUT} sec time limit. This threshold "
+                    "can be increased via the BATCHED_PIPE_TIMEOUT env variable."
+                )
+
+    def load_state_dict(self, state_dict, **kwargs) -> None:
+        THEIRS["load_state_dict"](self, state_dict, **kwargs)
+        self._clear_flags(range(self.num_workers))
+
+    if "__setitem__" in THEIRS:  # not in 0.12
+
+        def __setitem__(self, item, source) -> None:
+            THEIRS["__setitem__"](self, item, source)
+            self._clear_flags(batched_envs._normalize_batched_env_index(item, self.num_workers))
+
+    def _clear_flags(self, workers: Sequence[int]) -> None:
+        """Workers set their flags after these commands too, and torchrl leaves them set for the next step."""
+        if self._use_buffers:
+            self._wait_for_workers(workers)
+
+
+def wait_patiently() -> Callable[[], None]:
+    """Make every ParallelEnv that is started from now on wait like PatientParallelEnv, also inside collectors of this
+    process. Returns a function that undoes this; environments that run by then go on."""
+    patient = {name: vars(PatientParallelEnv)[name] for name in OWN if name in vars(PatientParallelEnv)}
+    for name, value in patient.items():
+        setattr(ParallelEnv, name, value)
+
+    def undo() -> None:
+        for name in patient:
+            if name in THEIRS:
+                setattr(ParallelEnv, name, THEIRS[name])
+            elif name in vars(ParallelEnv):
+                delattr(ParallelEnv, name)
+
+    return undo

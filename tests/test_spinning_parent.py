@@ -1,0 +1,62 @@
+"""The case of ParallelEnv's parent: what runs under the releases, and judges where a machine can't tell."""
+
+import pytest
+
+from rlrepro.cases import spinning_parent
+from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING, workloads
+from rlrepro.evidence import Records, read_records
+from rlrepro.lab import Release
+
+from .conftest import ROOT
+
+REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
+CLAIMS = {claim.id: claim for claim in spinning_parent.CLAIMS}
+
+
+@pytest.fixture(scope="module")
+def records():
+    return read_records(REFERENCE / f"{spinning_parent.CHAPTER}.jsonl")
+
+
+def with_cores(records, cores):
+    return Records(
+        record.model_copy(update={"value": cores}) if record.name == "spinning_parent.cores" else record
+        for record in records
+    )
+
+
+@pytest.mark.parametrize("claim_id", ["PE1", "PE2", "PE5"])
+def test_one_core_can_not_tell(records, claim_id):
+    assert CLAIMS[claim_id].verdict(with_cores(records, 1)).outcome == "not testable here"
+
+
+@pytest.mark.parametrize("claim_id", ["PE3", "PE4"])
+def test_cores_enough_for_all_can_not_tell(records, claim_id):
+    assert CLAIMS[claim_id].verdict(with_cores(records, 1000)).outcome == "not testable here"
+
+
+def test_ours_must_hold_at_each_length_of_a_step(records):
+    for index, record in enumerate(records):
+        if record.name == "spinning_parent.ours_ratio":
+            slow = Records([*records[:index], record.model_copy(update={"value": 1.06}), *records[index + 1 :]])
+            assert CLAIMS["PE5"].verdict(slow).outcome == "refuted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version, late", [(SLEEPING, 0), (SPINNING, 1), (NEWEST, 1)])
+def test_transitions_after_a_loaded_state_are_late_by_release(version, late):
+    with Release(f"torchrl=={version}") as release:
+        assert release.run(workloads.steps_late, "theirs") == late
+        if version != SLEEPING:
+            assert release.run(workloads.steps_late, "ours") == 0
+
+
+def test_an_older_release_is_told_that_it_needs_no_fix():
+    def error():
+        try:
+            from rlrepro.fixes import PatientParallelEnv  # noqa: F401
+        except ImportError as error:
+            return str(error)
+
+    with Release(f"torchrl=={SLEEPING}") as release:
+        assert f"found {SLEEPING}" in (message := release.run(error)) and "sleeps by itself" in message
