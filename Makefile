@@ -38,13 +38,18 @@ serve: $(READY)  ## serve the site on this machine
 	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
-test: lint  ## the fast tests, in minutes; each notebook is run in the profile `tiny`
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not slow and not timing"
-	$(BIN)/python -m pytest -m "timing and not slow"
+test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the profile `tiny`
+	@rm -rf build/tiny && mkdir -p build
+	export OMP_WAIT_POLICY=PASSIVE; \
+	  $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny >build/tiny.log 2>&1 & \
+	  trap "kill $$! 2>/dev/null || true" EXIT; \
+	  $(BIN)/python -m pytest -n 2 -m "not slow and not timing and not notebooks"; \
+	  wait $$! || { cat build/tiny.log; exit 1; }
+	RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist loadfile -m "notebooks and not slow"
 
 test-all: lint  ## every test; each notebook is run in the profile `smoke`
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not timing" --profile smoke
-	$(BIN)/python -m pytest -m timing --profile smoke
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not timing and not notebooks" --profile smoke
+	$(BIN)/python -m pytest -m "timing or notebooks" --profile smoke
 
 lint: $(READY)  ## check style, notebooks and terms, without running any code
 	$(BIN)/ruff check .

@@ -34,7 +34,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "run" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
-            item.add_marker(pytest.mark.timing)
+            item.add_marker(pytest.mark.notebooks)
+        if "releases" in item.fixturenames:  # their processes take long to start; the notebooks start them too
+            item.add_marker(pytest.mark.slow)
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -92,7 +94,7 @@ def run(tmp_path_factory, pytestconfig):
     import sys
 
     if existing := os.environ.get("RLREPRO_RUN"):
-        return Path(existing)
+        return Path(existing).resolve()
     out = tmp_path_factory.mktemp("run")
     profile = pytestconfig.getoption("profile")
     command = [sys.executable, "-m", "rlrepro", "reproduce", "--profile", profile, "--device", "cpu", "--out", str(out)]

@@ -358,14 +358,15 @@ def mutants(text, count, seed=0):
         yield "".join(pieces)
 
 
-def test_mutated_texts_are_survived(tmp_path):
-    """Ten thousand of them, Python and notebooks; none takes seconds."""
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_mutated_texts_are_survived(tmp_path, count):
+    """Python and notebooks; none takes seconds."""
     texts = [textwrap.dedent(text) for _, _, text in TROUBLED.values()]
     longest = 0.0
     for number, text in enumerate(texts):
         for suffix, whole in ((".py", text), (".ipynb", notebook(("code", text)))):
             path = tmp_path / f"mutant{suffix}"
-            for mutant in mutants(whole, 10_000 // (2 * len(texts)) + 1, seed=number):
+            for mutant in mutants(whole, count // (2 * len(texts)) + 1, seed=number):
                 path.write_text(mutant)
                 start = time.perf_counter()
                 examine([path], versions=OLD)

@@ -43,7 +43,12 @@ SECONDS = 120  # for a busy machine to import everything
 
 
 @pytest.mark.parametrize(
-    "body, processes", [("work(0)", 1), (POOL.format(method="spawn"), 2), (POOL.format(method="fork"), 2)]
+    "body, processes",
+    [
+        ("work(0)", 1),
+        (POOL.format(method="fork"), 2),
+        pytest.param(POOL.format(method="spawn"), 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_stage_that_is_cut_short(tmp_path, body, processes):
     """It is noted, without a traceback, also where a parent ends its children."""

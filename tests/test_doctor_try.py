@@ -130,6 +130,7 @@ def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypat
     assert "gradient steps per second" in done.stdout and "one after another" in done.stdout
 
 
+@pytest.mark.slow
 def test_threads_that_a_program_sets_itself(tmp_path):
     (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(3)", steps=5))
     seen = report(activity(1.0, 2.0, 1.0, gradients=30), threads=3)
@@ -145,6 +146,7 @@ def test_a_command_that_fails_is_not_tried(tmp_path, run_cli):
     assert done.returncode == 0 and "nothing to try" in done.stdout and done.stdout.count("nothing here") == 1
 
 
+@pytest.mark.slow
 def test_a_fix_that_breaks_the_command_is_told(tmp_path):
     failing = "import os\nassert 'GOMP_SPINCOUNT' not in os.environ\n"
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + failing)

@@ -77,6 +77,7 @@ BODIES = {
     "recurrent": LSTM,
 }
 SLOW_RESIDUAL = pytest.param("residual", marks=pytest.mark.slow)
+FASTEST_FIRST = ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nature", "residual", "recurrent"))]
 TIANSHOU = {
     "mlp": lambda: (DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES)),
     "nature": lambda: visual_networks("nature"),
@@ -245,7 +246,7 @@ def random_sizes(name, seed):
     return numbers.randint(16, most), numbers.randint(4, most), numbers.randint(2, most)
 
 
-@pytest.mark.parametrize("name", [SLOW_RESIDUAL if name == "residual" else name for name in TIANSHOU])
+@pytest.mark.parametrize("name", FASTEST_FIRST)
 def test_what_is_said_to_fit_fits(name):
     for seed in range(13):  # of each of the four networks
         rollout, max_batchsize, batch_size = sizes = random_sizes(name, seed)
@@ -435,7 +436,7 @@ def test_a_plan_for_a_card_holds_on_it(name):
     assert found <= planned.peak_bytes <= (1 + MARGIN) * found
 
 
-@pytest.mark.parametrize("rollout", [512, 509])
+@pytest.mark.parametrize("rollout", [512, pytest.param(509, marks=pytest.mark.slow)])
 def test_the_largest_sizes_fit_and_larger_ones_do_not(rollout):
     planned = make_plan("nature", rollout=rollout, max_batchsize=64, batch_size=64)
     gib = 110 * MIB / 2**30
@@ -474,6 +475,7 @@ def test_where_the_rollout_stays_in_host_memory_the_card_does_not_limit_it():
         planned.at(max_batchsize=64)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the peak of a process in /proc")
 def test_a_laptop_plans_for_a_large_card():
     script = """

@@ -24,7 +24,7 @@ from rlrepro.evidence.schema import declared
 
 from .conftest import ROOT
 
-pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
+pytestmark = [pytest.mark.filterwarnings("ignore:No target network updater"), pytest.mark.slow]
 
 SMALL = replace(
     SETTINGS["tiny"],

@@ -443,6 +443,7 @@ def test_ray_survives_what_loky_survives(local_ray):
     assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
 
 
+@pytest.mark.slow
 def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
     with pytest.raises(ValueError, match="no node of this Ray has 64 CPUs"):
         train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)

@@ -4,7 +4,6 @@ These functions run in the process of a release, so tianshou is imported where i
 rollout.
 """
 
-import sys
 from functools import lru_cache
 
 import numpy as np
@@ -13,10 +12,6 @@ from gymnasium import spaces
 from torch.distributions import Categorical
 
 from rlrepro.cases.common.networks import FRAMES, NETWORKS, Actor, Critic
-
-# tianshou imports ray, and with it jsonschema, which builds a grammar of IRIs unless this optional package is missing:
-# that takes as long as all other imports together.
-sys.modules.setdefault("rfc3987_syntax", None)
 
 ACTIONS = 6
 EPISODE = 200  # steps
