@@ -21,7 +21,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 
 
 def test_all_products_are_there():
-    assert PRODUCTS == ["ensemble_ppo", "large_actions", "slice_sampler", "tianshou", "train_many"]
+    assert PRODUCTS == ["ensemble_ppo", "large_actions", "rllib_value_pass", "slice_sampler", "tianshou", "train_many"]
 
 
 @pytest.mark.slow

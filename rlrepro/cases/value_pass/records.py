@@ -14,7 +14,9 @@ RECORDS = (
     Quantity("largest_call", "rows", _PASS),  # timesteps that the value network gets at once
     Quantity("with_gradients", "yes/no", _PASS),
     Quantity("live", "B", ("way", "rows", "minibatch", "stage")),
-    Quantity("share_held", "ratio", ("way", "rows", "minibatch")),  # of the connector's time, after the values are there
+    Quantity(
+        "share_held", "ratio", ("way", "rows", "minibatch")
+    ),  # of the connector's time, after the values are there
     Quantity("update_peak", "B", ("way", "rows", "minibatch", "network")),  # `way` may be "old stack"
     Quantity("difference", "difference", ("way", "rows", "size", "what")),  # relative to the largest
     Quantity("training_difference", "difference", ("minibatch", "updates", "moved")),  # of weights

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 
 from rlrepro.lab.memory import peak_memory
+from rlrepro.lab.timing import Comparison, compare
 from rlrepro.lab.virtual_card import VirtualCard, as_out_of_memory
 
 EPISODE_STEPS, ACTIONS, MODULE = 100, 6, "default_policy"
@@ -35,7 +36,9 @@ def spaces(network: str):
     return gym.spaces.Box(-1, 1, SHAPES[network], np.float32), gym.spaces.Discrete(ACTIONS)
 
 
-def make_learner(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1, seed: int = 0):
+def make_learner(
+    network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1, seed: int = 0
+):
     """A learner of PPO in this process. `way` is "released", "no_grad" (our connector, all at once) or "chunked"."""
     import torch
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -108,10 +111,6 @@ class ValuePass:
             rl_module=self.learner.module, batch=batch, episodes=self.episodes, shared_data=self.shared
         )
 
-    def results(self) -> dict[str, np.ndarray]:
-        batch = self()[MODULE]
-        return {name: batch[name].cpu().numpy() for name in BATCH_COLUMNS}
-
 
 def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
     """Peak bytes of the value pass, and bytes held after it besides its results; what the value network was called
@@ -133,12 +132,24 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
     del module.compute_values
     return {
-        "peak_bytes": memory.peak_bytes,
-        "held_bytes": memory.held_bytes - own,
-        "batch_bytes": sum(each.nbytes for each in _tensors(run.columns, torch)),
+        "peak": memory.peak_bytes,
+        "held": memory.held_bytes - own,
+        "batch": sum(each.nbytes for each in _tensors(run.columns, torch)),
         "largest_call": max(numel for numel, _ in calls),
         "with_gradients": any(requires for _, requires in calls),
     }
+
+
+def advantages(network: str, rows: int, minibatch: int, way: str, device: str = "cpu") -> dict[str, np.ndarray]:
+    """The results of the value pass, by column."""
+    batch = ValuePass(network, rows, minibatch, way, device)()[MODULE]
+    return {name: batch[name].cpu().numpy() for name in BATCH_COLUMNS}
+
+
+def time_ratio(network: str, rows: int, minibatch: int, repeats: int, device: str = "cpu") -> Comparison:
+    """The time of our value pass over that of RLlib's."""
+    released, ours = (ValuePass(network, rows, minibatch, way, device) for way in ("released", "chunked"))
+    return compare(ours, released, repeats=repeats, device=device)
 
 
 def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:

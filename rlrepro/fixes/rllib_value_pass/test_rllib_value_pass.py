@@ -17,7 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from rlrepro.fixes.rllib_value_pass import ChunkedGAE, ChunkedPPOTorchLearner
+from . import ChunkedGAE, ChunkedPPOTorchLearner
 
 ACTIONS = gym.spaces.Discrete(3)
 VECTOR = gym.spaces.Box(-10, 10, (4,), np.float32)
@@ -48,7 +48,9 @@ class UndeclaredValues(NoValues):
         return batch["obs"].sum(-1)
 
 
-def learner(model=FLAT, fixed=True, size=8, module=None, learner_class=ChunkedPPOTorchLearner, policies=None, **options):
+def learner(
+    model=FLAT, fixed=True, size=8, module=None, learner_class=ChunkedPPOTorchLearner, policies=None, **options
+):
     torch.manual_seed(0)
     config = PPOConfig().training(minibatch_size=size, train_batch_size_per_learner=sum(LENGTHS), num_epochs=1)
     spec = RLModuleSpec(module_class=module, model_config=DefaultModelConfig(**model), inference_only=False)
@@ -57,8 +59,10 @@ def learner(model=FLAT, fixed=True, size=8, module=None, learner_class=ChunkedPP
         config.learners(learner_class=learner_class)
     names = policies or ["default_policy"]
     if policies:
-        config.multi_agent(policies=set(names), policy_mapping_fn=lambda *_, **__: names[0], policies_to_train=names[:1])
-    return config.build_learner(spaces={name: (VECTOR, ACTIONS) for name in names})
+        config.multi_agent(
+            policies=set(names), policy_mapping_fn=lambda *_, **__: names[0], policies_to_train=names[:1]
+        )
+    return config.build_learner(spaces=dict.fromkeys(names, (VECTOR, ACTIONS)))
 
 
 def episodes(space=VECTOR, state=None, seed=0):
@@ -160,7 +164,7 @@ def test_a_recurrent_network_gets_whole_sequences():
 
 
 def test_a_dict_with_a_tuple_is_split_at_every_depth():
-    from rlrepro.fixes.rllib_value_pass.connector import _rows
+    from .connector import _rows
 
     rows = torch.arange(5)
     part = _rows({"obs": {"a": rows, "b": (rows, rows)}, "infos": [{}, {1: 1}, {}, {}, {}], "none": None}, slice(1, 3))
@@ -212,7 +216,9 @@ def test_training_goes_the_same_way():
 
 @pytest.mark.parametrize("module", [NoValues, UndeclaredValues])
 def test_a_module_without_values_is_named(module):
-    with pytest.raises(TypeError, match=rf"'default_policy' is to be trained.*ValueFunctionAPI.*found {module.__name__}"):
+    with pytest.raises(
+        TypeError, match=rf"'default_policy' is to be trained.*ValueFunctionAPI.*found {module.__name__}"
+    ):
         learner(module=module)
 
 
@@ -223,7 +229,7 @@ def test_a_module_that_is_not_trained_needs_no_values():
 
 
 def test_a_pipeline_without_advantages_is_named():
-    with pytest.raises(ValueError, match="expected GeneralAdvantageEstimation.*found no connectors"):
+    with pytest.raises(ValueError, match=r"expected GeneralAdvantageEstimation.*found no connectors"):
         learner(add_default_connectors_to_learner_pipeline=False)
 
 
