@@ -26,16 +26,17 @@ COLORS = {
 def plot_peak_against_rows(records: Records):
     """Peak of the value pass against the train batch, with fitted exponents."""
     figure, axes = figures.new_figure("Peak memory of the value pass against the train batch")
+    labels = []
     for way in ("released", "no_grad", "chunked"):
         series = records.series("value_pass.peak", "rows", way=way, network="nature", modules=1)
         rows, peaks = list(series), list(series.values())
         axes.plot(rows, peaks, "o-", color=COLORS[way])
         text = f"{NAMES[way]}: rows$^{{{growth_exponent(rows, peaks):.2f}}}$"
-        figures.label_line(axes, rows[-1], peaks[-1], text, COLORS[way], above=way != "no_grad")
+        labels.append((rows[-1], peaks[-1], text, COLORS[way]))
     figures.count_axis(axes.xaxis, rows)
     figures.bytes_axis(axes.yaxis)
-    axes.margins(y=0.15)
     axes.set(xlabel="train batch (timesteps)", ylabel="peak memory of the value pass")
+    figures.label_lines_at_side(axes, labels)
     record = records.get("value_pass.peak", way="chunked")
     figures.caption(figure, record, f"Nature CNN, minibatch_size={record.setting['minibatch']}")
     return figure

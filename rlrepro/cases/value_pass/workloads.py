@@ -5,6 +5,7 @@ import math
 import time
 import traceback
 import warnings
+from copy import deepcopy
 
 import numpy as np
 
@@ -36,16 +37,14 @@ def spaces(network: str):
     return gym.spaces.Box(-1, 1, SHAPES[network], np.float32), gym.spaces.Discrete(ACTIONS)
 
 
-def make_learner(
-    network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1, seed: int = 0
-):
+def make_learner(network: str, rows: int, minibatch: int, way: str, device: str = "cpu"):
     """A learner of PPO in this process. `way` is "released", "no_grad" (our connector, all at once) or "chunked"."""
     import torch
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
     warnings.simplefilter("ignore", DeprecationWarning)
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     config = PPOConfig().training(train_batch_size_per_learner=rows, minibatch_size=minibatch, num_epochs=1)
     config.rl_module(model_config=DefaultModelConfig(vf_share_layers=network == "recurrent", **MODELS[network]))
     config.learners(num_learners=0, num_gpus_per_learner=int(device.startswith("cuda")))
@@ -53,10 +52,7 @@ def make_learner(
         from rlrepro.fixes import ChunkedPPOTorchLearner
 
         config.learners(learner_class=ChunkedPPOTorchLearner)
-    names = [MODULE, *(f"policy_{number}" for number in range(1, modules))]
-    if modules > 1:
-        config.multi_agent(policies=set(names), policy_mapping_fn=lambda *_, **__: MODULE)
-    learner = config.build_learner(spaces={name: spaces(network) for name in names})
+    learner = config.build_learner(spaces={MODULE: spaces(network)})
     if way == "no_grad":
         learner._learner_connector.connectors[-1].size = None
     return learner
@@ -93,16 +89,20 @@ def make_episodes(network: str, rows: int, seed: int = 0) -> list:
 
 
 class ValuePass:
-    """The last connector of a learner's pipeline, on the batch that the others make; call it to run it."""
+    """The last connector of a learner's pipeline, on the batch that the others make; call it to run it. With several
+    modules, each gets that batch."""
 
     def __init__(self, network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1):
-        self.learner = make_learner(network, rows, minibatch, way, device, modules)
+        self.learner = make_learner(network, rows, minibatch, way, device)
         self.episodes, self.shared = make_episodes(network, rows), {}
         *before, self.connector = self.learner._learner_connector.connectors
         batch = {}
         for piece in before:
             batch = piece(rl_module=self.learner.module, batch=batch, episodes=self.episodes, shared_data=self.shared)
         self.columns = next(iter(batch.values()))
+        own = self.learner.module[MODULE].unwrapped()
+        for number in range(1, modules):
+            self.learner.module.add_module(f"policy_{number}", deepcopy(own))
         self.names = list(self.learner.module.keys())
 
     def __call__(self) -> dict:

@@ -13,6 +13,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.connectors.learner import GeneralAdvantageEstimation
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -21,18 +22,16 @@ from . import ChunkedGAE, ChunkedPPOTorchLearner
 
 ACTIONS = gym.spaces.Discrete(3)
 VECTOR = gym.spaces.Box(-10, 10, (4,), np.float32)
-NESTED = gym.spaces.Dict({"a": VECTOR, "b": gym.spaces.Tuple([VECTOR, VECTOR])})
 FLAT = {"fcnet_hiddens": [8], "vf_share_layers": False}
 LSTM = {"fcnet_hiddens": [8], "use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 5}
 LENGTHS = (10, 7, 1, 25)
 
 
-class Nested(DefaultPPOTorchRLModule):
-    """The first layer of a Dict with a Tuple in it, which the default module does not take."""
+class Whole(gym.spaces.Box):
+    """Whole numbers, whose sums are exact."""
 
-    def compute_values(self, batch, embeddings=None):
-        a, (b, c) = batch["obs"]["a"], batch["obs"]["b"]
-        return (a + 2 * b + 3 * c).sum(-1)
+    def sample(self, *args, **options):
+        return super().sample(*args, **options).round()
 
 
 class NoValues(TorchRLModule):
@@ -48,20 +47,18 @@ class UndeclaredValues(NoValues):
         return batch["obs"].sum(-1)
 
 
-def learner(
-    model=FLAT, fixed=True, size=8, module=None, learner_class=ChunkedPPOTorchLearner, policies=None, **options
-):
+def learner(model=FLAT, fixed=True, size=8, modules=None, **options):
+    """A built learner; `modules` are classes by name, of which the first is trained."""
     torch.manual_seed(0)
     config = PPOConfig().training(minibatch_size=size, train_batch_size_per_learner=sum(LENGTHS), num_epochs=1)
-    spec = RLModuleSpec(module_class=module, model_config=DefaultModelConfig(**model), inference_only=False)
-    config.rl_module(rl_module_spec=spec).learners(num_learners=0, **options)
+    config.rl_module(model_config=DefaultModelConfig(**model)).learners(num_learners=0, **options)
     if fixed:
-        config.learners(learner_class=learner_class)
-    names = policies or ["default_policy"]
-    if policies:
-        config.multi_agent(
-            policies=set(names), policy_mapping_fn=lambda *_, **__: names[0], policies_to_train=names[:1]
-        )
+        config.learners(learner_class=ChunkedPPOTorchLearner)
+    names = list(modules or ["default_policy"])
+    if modules:
+        specs = {name: RLModuleSpec(module_class=module) for name, module in modules.items()}
+        config.rl_module(rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs))
+        config.multi_agent(policies=set(names), policy_mapping_fn=lambda *_: names[0], policies_to_train=names[:1])
     return config.build_learner(spaces=dict.fromkeys(names, (VECTOR, ACTIONS)))
 
 
@@ -134,16 +131,12 @@ def test_advantages_are_those_of_the_original(model, size):
     assert released["advantages"].abs().max() > 0.1
 
 
-def test_they_are_the_same_bit_for_bit_where_sums_are_exact(monkeypatch):
-    whole = gym.spaces.Box(-10, 10, (4,), np.int8)
-    found = []
-    for fixed in (False, True):
-        built = integers(learner({**FLAT, "fcnet_activation": "relu"}, fixed, 8))
-        space = type("Whole", (gym.spaces.Box,), {"sample": lambda self: whole.sample().astype(np.float32)})
-        found.append(batch_of(built, space(-10, 10, (4,), np.float32))[0])
-        whole.seed(0)
-    for name in ("advantages", "value_targets"):
-        assert torch.equal(found[0][name], found[1][name])
+def test_they_are_the_same_bit_for_bit_where_sums_are_exact():
+    released, fixed = (
+        batch_of(integers(learner({**FLAT, "fcnet_activation": "relu"}, fixed)), Whole(-10, 10, (4,), np.float32))[0]
+        for fixed in (False, True)
+    )
+    assert all(torch.equal(released[name], fixed[name]) for name in ("advantages", "value_targets"))
 
 
 def test_one_chunk_is_the_same_bit_for_bit():
@@ -216,15 +209,12 @@ def test_training_goes_the_same_way():
 
 @pytest.mark.parametrize("module", [NoValues, UndeclaredValues])
 def test_a_module_without_values_is_named(module):
-    with pytest.raises(
-        TypeError, match=rf"'default_policy' is to be trained.*ValueFunctionAPI.*found {module.__name__}"
-    ):
-        learner(module=module)
+    with pytest.raises(TypeError, match=rf"'mine' is to be trained.*ValueFunctionAPI.*found {module.__name__}"):
+        learner(modules={"mine": module})
 
 
 def test_a_module_that_is_not_trained_needs_no_values():
-    built = learner(policies=["learned", "fixed"])
-    built.module._rl_modules["fixed"].__class__ = NoValues
+    built = learner(modules={"learned": DefaultPPOTorchRLModule, "fixed": NoValues})
     assert isinstance(built._learner_connector.connectors[-1], ChunkedGAE)
 
 
