@@ -14,9 +14,9 @@ class ChunkedGAE(GeneralAdvantageEstimation):
     """GeneralAdvantageEstimation that calls `compute_values` without gradients, on at most `size` timesteps at a time.
 
     The released connector calls it once, on the whole train batch and with gradients, and keeps the graph of every
-    module until it returns. The advantages and value targets are the same, up to the rounding of other batch sizes, for
-    networks that treat samples independently (BatchNorm in training mode does not). A recurrent module gets whole
-    sequences, and at least one.
+    module until it returns. The advantages and value targets are the same, up to the rounding of other batch sizes (and
+    of an LSTM's kernel without gradients), for networks that treat samples independently (BatchNorm in training mode
+    does not). A recurrent module gets whole sequences, and at least one.
 
     Args:
         gamma, lambda_: as for GeneralAdvantageEstimation.

@@ -115,7 +115,7 @@ def batch_of(built, space=VECTOR):
 def integers(built):
     """Whole numbers as weights: sums are then exact in any order, and so in any chunks."""
     with torch.no_grad():
-        for weight in built.module.parameters():
+        for weight in built.module["default_policy"].parameters():
             weight.copy_(weight.mul(4).round())
     return built
 
@@ -140,7 +140,7 @@ def test_they_are_the_same_bit_for_bit_where_sums_are_exact():
 
 
 def test_one_chunk_is_the_same_bit_for_bit():
-    released, fixed = (batch_of(learner(LSTM, fixed, None))[0] for fixed in (False, True))
+    released, fixed = (batch_of(learner(FLAT, fixed, None))[0] for fixed in (False, True))
     assert all(torch.equal(released[name], fixed[name]) for name in ("advantages", "value_targets"))
 
 
@@ -168,14 +168,15 @@ def test_a_dict_with_a_tuple_is_split_at_every_depth():
 def test_modules_are_left_as_they_were(own):
     built = learner()
     module = built.module["default_policy"]
+    mine = module.compute_values
     if own:
-        module.compute_values = mine = module.compute_values
-    before = dict(vars(module))
+        module.compute_values = mine
+    before = vars(module).get("compute_values")
     state = built._learner_connector(
         rl_module=built.module, batch={}, episodes=episodes(), shared_data={}, metrics=built.metrics
     )
-    assert dict(vars(module)) == before and state
-    assert not own or module.compute_values is mine
+    assert state["default_policy"]["advantages"].any()
+    assert vars(module).get("compute_values") is before is (mine if own else None)
 
 
 def test_a_failing_network_leaves_the_module_as_it_was():
@@ -193,7 +194,7 @@ def test_training_goes_the_same_way():
     weights = []
     for fixed in (False, True):
         built = learner(fixed=fixed)
-        before = [weight.detach().clone() for weight in built.module.parameters()]
+        before = [weight.detach().clone() for weight in built.module["default_policy"].parameters()]
         for seed in range(3):
             np.random.seed(seed)
             built.update(
@@ -202,7 +203,7 @@ def test_training_goes_the_same_way():
                 minibatch_size=8,
                 timesteps={"num_env_steps_sampled_lifetime": 0},
             )
-        weights.append([weight.detach() for weight in built.module.parameters()])
+        weights.append([weight.detach() for weight in built.module["default_policy"].parameters()])
         assert max(float((a - b).abs().max()) for a, b in zip(weights[-1], before, strict=True)) > 1e-5
     torch.testing.assert_close(weights[0], weights[1])
 
