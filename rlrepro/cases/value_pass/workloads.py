@@ -16,7 +16,7 @@ from rlrepro.lab.virtual_card import VirtualCard, as_out_of_memory
 EPISODE_STEPS, ACTIONS, MODULE = 100, 6, "default_policy"
 SHAPES = {"nature": (84, 84, 4), "recurrent": (64,)}  # of an observation
 MODELS = {
-    "nature": {"conv_filters": [[32, 8, 4], [64, 4, 2], [64, 3, 1]], "head_fcnet_hiddens": [512]},
+    "nature": {"conv_filters": [[32, 8, 4], [64, 4, 2], [64, 3, 1]], "head_fcnet_hiddens": [64]},
     "recurrent": {"fcnet_hiddens": [256], "use_lstm": True, "lstm_cell_size": 256, "max_seq_len": 20},
 }
 BATCH_COLUMNS = ("advantages", "value_targets")
@@ -129,11 +129,10 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
 
     module.compute_values = spy
     result = run()
-    own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
     del module.compute_values
     return {
         "peak": memory.peak_bytes,
-        "held": memory.held_bytes - own,
+        "held": memory.held_bytes - _own_bytes(result, device),
         "batch": sum(each.nbytes for each in _tensors(run.columns, torch)),
         "largest_call": max(numel for numel, _ in calls),
         "with_gradients": any(requires for _, requires in calls),
@@ -155,9 +154,9 @@ def time_ratio(network: str, rows: int, minibatch: int, repeats: int, device: st
 def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
     """Live bytes on top of those at the start, by stage of the value pass, and the share of its time that each took."""
     run = ValuePass(network, rows, minibatch, way, device, modules)
-    run()
     stages, clock = {}, {}
     with VirtualCard(None, device=device) as card:
+        run()  # the card counts weights and the train batch from the first operator that reads them
         gc.collect()
         start, began = card.live_bytes, time.perf_counter()
 
@@ -181,11 +180,16 @@ def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str
         run.learner.module.foreach_module, run.connector._numpy_to_tensor_connector = watched, converting
         result = run()
         note("connector returned")
-        own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
-    stages["connector returned"] -= own
+        stages["connector returned"] -= _own_bytes(result, device)
     total = clock["connector returned"]
     held = (clock["connector returned"] - clock["values computed"]) / total
     return {"live": stages, "share_held": held}
+
+
+def _own_bytes(result: dict, device: str) -> int:
+    """Bytes of the results themselves, which a CPU shares with NumPy."""
+    own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
+    return own if device.startswith("cuda") else 0
 
 
 def _update(learner, episodes, minibatch):
@@ -219,7 +223,7 @@ def fits(network: str, rows: int, minibatch: int, way: str, gib: float, device: 
             _update(learner, make_episodes(network, rows), minibatch)
     except torch.OutOfMemoryError as raised:
         error = str(raised).split("\n")[0]
-        frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if "rllib" in frame.filename]
+        frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if "/ray/rllib/" in frame.filename]
         trace = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.line}" for frame in frames]
     return {"fits": error is None, "error": error, "trace": trace[-4:], "peak_bytes": card.peak_bytes}
 
