@@ -225,7 +225,7 @@ def fits(network: str, rows: int, minibatch: int, way: str, gib: float, device: 
         error = str(raised).split("\n")[0]
         frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if "/ray/rllib/" in frame.filename]
         trace = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.line}" for frame in frames]
-    return {"fits": error is None, "error": error, "trace": trace[-4:], "peak_bytes": card.peak_bytes}
+    return {"fits": error is None, "error": error, "trace": trace[-5:], "peak_bytes": card.peak_bytes}
 
 
 def weights_after(network: str, rows: int, minibatch: int, way: str, updates: int, device: str = "cpu") -> list:
