@@ -9,7 +9,6 @@ from rlrepro.cases import value_pass
 from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.value_pass import CLAIMS, WAYS, measure, old_stack, plots, tables, workloads
 from rlrepro.cases.value_pass.availability import Note
-from rlrepro.evidence import RecordBook
 from rlrepro.lab import Release
 
 
@@ -97,11 +96,3 @@ def test_the_chapter_says_that_rllib_is_missing(without_rllib):
     for show in (plots.plot_thread, plots.plot_peak_against_rows, tables.largest_batch, tables.differences_list):
         assert isinstance(show(without_rllib.records), Note)
     assert {claim.verdict(without_rllib.records).outcome for claim in CLAIMS} == {"not testable here"}
-
-
-def test_no_cause_where_there_is_no_effect(tmp_path):
-    book = RecordBook(tmp_path / "10.jsonl", case="value_pass", profile="tiny", device="cpu", seed=0)
-    for way in ("old stack", *WAYS):
-        book.add("update_peak", 1000, "B", way=way, network="recurrent", rows=10, minibatch=5)
-    (cause,) = (claim for claim in CLAIMS if claim.id == "RL4")
-    assert cause.verdict(book.records).outcome == "not testable here"

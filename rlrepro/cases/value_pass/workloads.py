@@ -1,10 +1,10 @@
 """What runs in the process of a release: RLlib's own PPO learner, built without a cluster, on random episodes."""
 
 import gc
+import logging
 import math
 import time
 import traceback
-import warnings
 from copy import deepcopy
 
 import numpy as np
@@ -43,7 +43,7 @@ def make_learner(network: str, rows: int, minibatch: int, way: str, device: str 
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-    warnings.simplefilter("ignore", DeprecationWarning)
+    logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns of its own calls
     torch.manual_seed(0)
     config = PPOConfig().training(train_batch_size_per_learner=rows, minibatch_size=minibatch, num_epochs=1)
     config.rl_module(model_config=DefaultModelConfig(vf_share_layers=network == "recurrent", **MODELS[network]))
@@ -116,6 +116,7 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     """Peak bytes of the value pass, and bytes held after it besides its results; what the value network was called
     with: timesteps at a time, and whether gradients were recorded."""
     import torch
+    import tree
 
     run = ValuePass(network, rows, minibatch, way, device, modules)
     memory = peak_memory(run, device=device)
@@ -133,7 +134,7 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     return {
         "peak": memory.peak_bytes,
         "held": memory.held_bytes - _own_bytes(result, device),
-        "batch": sum(each.nbytes for each in _tensors(run.columns, torch)),
+        "batch": sum(each.nbytes for each in tree.flatten(run.columns) if isinstance(each, torch.Tensor)),
         "largest_call": max(numel for numel, _ in calls),
         "with_gradients": any(requires for _, requires in calls),
     }
@@ -242,11 +243,3 @@ def weights_after(network: str, rows: int, minibatch: int, way: str, updates: in
             parameters = learner.module[MODULE].unwrapped().parameters()
             found.append(torch.cat([each.detach().flatten().double() for each in parameters]).cpu().numpy())
     return found
-
-
-def _tensors(columns, torch):
-    for each in columns.values():
-        if isinstance(each, dict):
-            yield from _tensors(each, torch)
-        elif isinstance(each, torch.Tensor):
-            yield each
