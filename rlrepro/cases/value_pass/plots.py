@@ -46,15 +46,16 @@ def plot_peak_against_rows(records: Records):
 def plot_peak_against_minibatch(records: Records):
     """Peak of a whole update against `minibatch_size`."""
     figure, axes = figures.new_figure("Peak memory of an update against minibatch_size")
+    labels = []
     for way in WAYS:
         series = records.series("value_pass.update_peak", "minibatch", way=way, network="nature")
         sizes, peaks = list(series), list(series.values())
         axes.plot(sizes, peaks, "o-", color=COLORS[way])
-        figures.label_line(axes, sizes[-1], peaks[-1], NAMES[way], COLORS[way], above=way == "released")
+        labels.append((sizes[-1], peaks[-1], NAMES[way], COLORS[way]))
     figures.count_axis(axes.xaxis, sizes)
     figures.bytes_axis(axes.yaxis)
-    axes.margins(y=0.2)
     axes.set(xlabel="minibatch_size (timesteps)", ylabel="peak memory of an update")
+    figures.label_lines_at_side(axes, labels)
     record = records.get("value_pass.update_peak", network="nature")
     figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} timesteps")
     return figure
@@ -78,7 +79,13 @@ def plot_thread(records: Records):
     ways = ("old stack", *WAYS)
     peaks = [records.get("value_pass.update_peak", way=way, network="recurrent") for way in ways]
     labels = [NAMES[way] for way in ways]
-    figure = _bars("One update at the thread's sizes", labels, [each.value for each in peaks], ways, height=2.6)
+    figure = _bars(
+        "One update of a recurrent network, in both API stacks",
+        labels,
+        [each.value for each in peaks],
+        ways,
+        height=2.6,
+    )
     setting = peaks[0].setting
     figures.caption(figure, peaks[0], f"LSTM, {setting['rows']:,} timesteps, minibatch_size={setting['minibatch']:,}")
     return figure

@@ -31,7 +31,7 @@ def modules_list(records: Records) -> str:
     for modules in records.series("value_pass.peak", "modules", rows=rows):
         peaks = {way: records.get("value_pass.peak", way=way, rows=rows, modules=modules).value for way in WAYS}
         listed = ", ".join(f"{NAMES[way]} {format_value(peak, 'B')}" for way, peak in peaks.items())
-        lines.append(f"- {modules} policies of {rows:,} timesteps each: {listed}")
+        lines.append(f"- {modules} polic{'y' if modules == 1 else 'ies'} of {rows:,} timesteps each: {listed}")
     return "\n".join(lines)
 
 
