@@ -69,7 +69,7 @@ lock:  ## rewrite requirements.lock from pyproject.toml
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet --upgrade pip
 	build/lock/bin/python -m pip install --quiet torch==2.13.0
-	build/lock/bin/python -m pip install --quiet '.[course,ray]' --group dev
+	build/lock/bin/python -m pip install --quiet '.[course,ray,rllib]' --group dev
 	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
 	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 

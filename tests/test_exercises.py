@@ -18,7 +18,7 @@ from rlrepro.evidence.verdicts import load_runs
 
 from .conftest import ROOT
 
-SOLUTIONS = {path.stem: path for path in sorted((ROOT / "book/solutions").glob("0*.md"))}
+SOLUTIONS = {path.stem: path for path in sorted((ROOT / "book/solutions").glob("[01]*.md"))}
 
 
 def checks(notebook):

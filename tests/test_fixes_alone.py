@@ -25,6 +25,7 @@ def test_all_products_are_there():
         "ensemble_ppo",
         "large_actions",
         "patient_parallel_env",
+        "rllib_value_pass",
         "slice_sampler",
         "tianshou",
         "train_many",

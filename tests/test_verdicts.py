@@ -197,7 +197,8 @@ def test_the_small_buffer_on_a_gpu_would_explain_the_article(records):
 
 
 def test_every_claim_is_tested_here():
-    assert {claim.id for claim in all_claims()} == set(EXPECTED)
+    elsewhere = ("NS", "RL")  # test_nan_scan.py, test_value_pass_verdicts.py
+    assert {claim.id for claim in all_claims() if not claim.id.startswith(elsewhere)} == set(EXPECTED)
 
 
 def test_no_judge_fails_for_want_of_a_record(records):

@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
             "expected_minimum",
         ],
         "patient_parallel_env": ["PatientParallelEnv", "wait_patiently"],
+        "rllib_value_pass": ["ChunkedGAE", "ChunkedPPOTorchLearner", "ChunkedValuePass"],
         "slice_sampler": ["IncrementalSliceSampler"],
         "tianshou": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO", "ChunkedPPOPolicy", "in_chunks"],
         "train_many": [

@@ -20,6 +20,7 @@ CHAPTERS = {
     "6": "verdicts",
     "7": "own_code",
     "9": "spinning_parent",
+    "10": "value_pass",
 }
 _checkers: dict[str, Callable] = {}
 

@@ -1,0 +1,184 @@
+"""What the threads say of the value pass, what we say, and how measurements judge it."""
+
+from rlrepro.cases.value_pass import CHAPTER
+from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.records import Records
+from rlrepro.lab.units import format_value
+
+LINEAR = (0.9, 1.05)  # exponents that count as growing with the train batch; constant terms flatten small ones
+FLAT = 0.05  # the exponent up to which memory counts as bounded
+DOUBLE = 2  # "more than twice", in #58679
+SAME = 1.25  # a peak up to so many times another one counts as the same
+ROUNDING = 1e-4  # relative difference that float32 sums in another order explain: standardizing amplifies it
+HALF = 0.5  # of the excess: from there on, a cause counts as explaining it
+
+
+def judge_whole_batch(records: Records) -> Verdict:
+    peaks = records.series("value_pass.peak", "rows", way="released", modules=1)
+    calls = records.series("value_pass.largest_call", "rows", way="released", modules=1)
+    exponent = growth_exponent(peaks, peaks.values())
+    whole = all(calls[rows] >= rows for rows in peaks)
+    figure = (
+        f"{format_value(calls[max(calls)], 'rows')} in one call; peak ~ rows^{exponent:.2f}, "
+        f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
+    )
+    grows = LINEAR[0] <= exponent <= LINEAR[1]
+    why = f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional to the train batch"
+    return Verdict("supported" if whole and grows else "refuted", figure, why)
+
+
+def judge_gradients(records: Records) -> Verdict:
+    rows = max(records.series("value_pass.peak", "rows", way="released", modules=1))
+    released, without, ours = (
+        records.get("value_pass.peak", way=way, rows=rows, modules=1).value
+        for way in ("released", "no_grad", "chunked")
+    )
+    recorded = records.get("value_pass.with_gradients", way="released", rows=rows, modules=1).value
+    figure = (
+        f"at {rows:,} rows {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
+        f"{format_value(ours, 'B')} in chunks as well"
+    )
+    if not recorded or released < SAME * without:
+        return Verdict("refuted", figure, "no gradients are recorded, or they take no memory")
+    if without <= SAME * ours:
+        return Verdict("supported", figure, "without gradients, nothing is left to gain")
+    return Verdict("partly", figure, "gradients are recorded and take memory, but the whole batch at once takes more")
+
+
+def judge_double(records: Records) -> Verdict:
+    old, new, _ = _thread(records)
+    figure = f"{format_value(new, 'B')}, and {format_value(old, 'B')} in the old stack: {new / old:.1f} times"
+    why = "tensors of one update with an LSTM, at the thread's sizes, without the train batch itself on a CPU"
+    return Verdict("supported" if new > DOUBLE * old else "refuted", figure, why)
+
+
+def judge_cause(records: Records) -> Verdict:
+    old, new, ours = _thread(records)
+    if new <= SAME * old:
+        return Verdict("not testable here", f"{new / old:.2f} times", "the new stack takes no more memory here")
+    explained = (new - ours) / (new - old)
+    figure = f"{explained:.0%} of the excess goes with the fix, which leaves {format_value(ours, 'B')}"
+    if explained < HALF:
+        return Verdict("refuted", figure, "most of the excess stays without the value pass")
+    rest = "" if ours <= SAME * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
+    return Verdict("partly" if rest else "supported", figure, f"both updates are the same but for the value pass{rest}")
+
+
+def judge_minibatch(records: Records) -> Verdict:
+    exponents = {}
+    for way in ("released", "chunked"):
+        peaks = records.series("value_pass.update_peak", "minibatch", way=way, network="nature")
+        exponents[way] = growth_exponent(peaks, peaks.values())
+    figure = f"peak ~ minibatch_size^{exponents['released']:.2f}, with the fix ^{exponents['chunked']:.2f}"
+    if exponents["chunked"] <= FLAT:
+        return Verdict("refuted", figure, "not even with the fix does the peak follow minibatch_size")
+    if exponents["released"] > FLAT:
+        return Verdict("supported", figure, "the peak of an update follows minibatch_size")
+    return Verdict(
+        "partly", figure, "as released it changes nothing, since the value pass decides; with the fix, it does"
+    )
+
+
+def judge_held(records: Records) -> Verdict:
+    live = {record.setting["stage"]: record.value for record in records.all("value_pass.live", way="released")}
+    share = records.get("value_pass.share_held", way="released").value
+    held = max(record.value for record in records.all("value_pass.held", way="released"))
+    figure = (
+        f"{format_value(live['values computed'], 'B')} when the values are there, "
+        f"{format_value(live['advantages computed'], 'B')} until the end of the connector "
+        f"({share:.0%} of its time later), {format_value(held, 'B')} after it"
+    )
+    if held > 0:
+        return Verdict("supported", figure, "memory other than the results stays after the connector")
+    return Verdict("refuted", figure, "the graph is dropped when the connector returns, before the first minibatch")
+
+
+def judge_modules(records: Records) -> Verdict:
+    peaks = records.series("value_pass.peak", "modules", way="released", rows=_modules_rows(records))
+    ours = records.series("value_pass.peak", "modules", way="chunked", rows=_modules_rows(records))
+    growth = {name: growth_exponent(each, each.values()) for name, each in (("released", peaks), ("ours", ours))}
+    figure = f"peak ~ networks^{growth['released']:.2f}, with the fix ^{growth['ours']:.2f}"
+    add_up = LINEAR[0] <= growth["released"] <= LINEAR[1]
+    return Verdict("supported" if add_up else "refuted", figure, "each network's graph is kept until all are done")
+
+
+def judge_same(records: Records) -> Verdict:
+    differences = records.all("value_pass.difference")
+    training = records.get("value_pass.training_difference")
+    worst = max(record.value for record in differences)
+    whole = [record.value for record in differences if record.setting["size"] is None]
+    exact = sum(record.value == 0 for record in differences)
+    figure = (
+        f"bit-equal in {exact} of {len(differences)} settings, at most {worst:.1e} apart; "
+        f"weights after training {training.value:.1e} apart, which moved by {training.setting['moved']:.1e}"
+    )
+    if worst == 0 and training.value == 0:
+        return Verdict("supported", figure, "every bit is the same")
+    if worst > ROUNDING or any(whole):
+        return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING:.0e}), or in one chunk")
+    return Verdict("partly", figure, "bit for bit in one chunk; in several, up to the rounding of other batch sizes")
+
+
+def judge_slower(records: Records) -> Verdict:
+    record = records.get("value_pass.time_ratio")
+    low, high = record.spread
+    figure = f"ours takes {record.value:.2f}× the time of RLlib's ({low:.2f} to {high:.2f})"
+    if low > 1:
+        return Verdict("supported", figure, "chunks cost time here, beyond the spread of the measurement")
+    if high < 1:
+        return Verdict("refuted", figure, "chunks are faster here, beyond the spread of the measurement")
+    return Verdict("partly", figure, "no difference here beyond the spread of the measurement")
+
+
+def _thread(records: Records) -> tuple[int, int, int]:
+    """Peaks of an update in the old stack, as released and with the fix."""
+    ways = ("old stack", "released", "chunked")
+    return tuple(records.get("value_pass.update_peak", way=way, network="recurrent").value for way in ways)
+
+
+def _modules_rows(records: Records) -> int:
+    most = max(record.setting["modules"] for record in records.all("value_pass.peak"))
+    return records.get("value_pass.peak", modules=most).setting["rows"]
+
+
+def _claim(number: int, sentence: str, section: str, judge) -> Claim:
+    return Claim(f"RL{number}", sentence, CHAPTER, section, judge)
+
+
+CLAIMS = [
+    _claim(
+        1,
+        "PPO calls compute_values on all samples at once, so a large train_batch_size_per_learner fills the GPU "
+        "(ray-project/ray#52432)",
+        "How it grows",
+        judge_whole_batch,
+    ),
+    _claim(
+        2,
+        "It runs out of memory because the forward pass is made with gradients (#52683)",
+        "How it grows",
+        judge_gradients,
+    ),
+    _claim(
+        3, "The new API stack needs more than twice the memory of the old one (#58679)", "The open thread", judge_double
+    ),
+    _claim(4, "The value pass is why (this chapter, of #58679)", "The open thread", judge_cause),
+    _claim(
+        5, "Lowering minibatch_size lowers the peak (common advice)", "The parameter that does nothing", judge_minibatch
+    ),
+    _claim(
+        6,
+        "The graph stays in memory after the value pass (this chapter's first guess)",
+        "How long it is held",
+        judge_held,
+    ),
+    _claim(7, "With several policies, their graphs add up (this chapter)", "How long it is held", judge_modules),
+    _claim(
+        8,
+        "Without gradients and in chunks, the results are the same (this chapter)",
+        "Is the result the same, and is it slower?",
+        judge_same,
+    ),
+    _claim(9, "Chunks take longer (this chapter)", "Is the result the same, and is it slower?", judge_slower),
+]

@@ -1,0 +1,43 @@
+"""ChunkedPPOTorchLearner: RLlib's PPO learner with ChunkedGAE in its pipeline of connectors."""
+
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from ray.rllib.connectors.learner import GeneralAdvantageEstimation
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+
+from .connector import ChunkedGAE
+
+
+class ChunkedValuePass:
+    """A mixin for a learner whose pipeline computes advantages: `class MyLearner(ChunkedValuePass, TheirLearner)`.
+
+    When the learner is built, ChunkedGAE takes the place of GeneralAdvantageEstimation; its chunks have the size of the
+    configured minibatches. Raises TypeError if a module that is to be trained has no value function, and ValueError if
+    the pipeline has no connector to replace.
+    """
+
+    def build(self) -> None:
+        super().build()
+        for module_id, module in self.module.foreach_module(lambda *each: each):
+            if self.should_module_be_updated(module_id) and not isinstance(module, ValueFunctionAPI):
+                raise TypeError(
+                    f"module {module_id!r} is to be trained, so it needs values: expected an RLModule that inherits "
+                    f"ValueFunctionAPI and defines compute_values(batch, embeddings=None), found "
+                    f"{type(module).__qualname__}. RLlib skips such a module, and then fails for lack of advantages. "
+                    "Inherit and define it, or leave the module out of policies_to_train"
+                )
+        pieces = self._learner_connector.connectors
+        for index, piece in enumerate(pieces):
+            if type(piece) is GeneralAdvantageEstimation:
+                spaces = piece.input_observation_space, piece.input_action_space
+                size = self.config.minibatch_size
+                pieces[index] = ChunkedGAE(*spaces, gamma=piece.gamma, lambda_=piece.lambda_, size=size)
+        if not any(isinstance(piece, ChunkedGAE) for piece in pieces):
+            names = ", ".join(type(piece).__name__ for piece in pieces)
+            raise ValueError(
+                f"expected GeneralAdvantageEstimation in the learner's pipeline, found {names or 'no connectors'}. "
+                "Add ChunkedGAE yourself; derive a connector of your own from it"
+            )
+
+
+class ChunkedPPOTorchLearner(ChunkedValuePass, PPOTorchLearner):
+    """PPO's learner for PyTorch, for `config.learners(learner_class=ChunkedPPOTorchLearner)`."""

@@ -1,0 +1,94 @@
+"""The verdicts on RLlib's value pass follow the records: each changes when the effect it rests on is taken away."""
+
+import pytest
+
+from rlrepro.cases.value_pass import CLAIMS, RECORDS, WAYS
+from rlrepro.evidence import RecordBook, Records
+
+from .test_verdicts import changed
+
+GRAPH, ACTIVATIONS, ROWS, MINIBATCH = 400_000, 200_000, 64, 8  # bytes per timestep; not measured
+PEAK, UPDATE = "value_pass.peak", "value_pass.update_peak"
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Records as the chapter makes them, of a value pass in the proportions of a convolutional network."""
+    path = tmp_path_factory.mktemp("records") / "10.jsonl"
+    book = RecordBook(path, case="value_pass", profile="tiny", device="cpu", seed=0, quantities=RECORDS)
+    held = {"released": GRAPH * ROWS, "no_grad": ACTIVATIONS * ROWS, "chunked": ACTIVATIONS * MINIBATCH}
+    for way, peak in held.items():
+        for times, modules in ((1, 1), (2, 1), (4, 1), (1, 2)):
+            setting = {
+                "way": way,
+                "rows": times * ROWS,
+                "minibatch": MINIBATCH,
+                "network": "nature",
+                "modules": modules,
+            }
+            book.add("peak", peak if way == "chunked" else peak * times * modules, **setting)
+            book.add("held", 0, **setting)
+            book.add("largest_call", MINIBATCH if way == "chunked" else times * ROWS + 1, **setting)
+            book.add("with_gradients", way == "released", **setting)
+    sizes = {"rows": ROWS, "minibatch": MINIBATCH}
+    for way in WAYS:
+        for stage in ("values computed", "advantages computed", "connector returned"):
+            live = held[way] if way == "released" and stage != "connector returned" else 0
+            book.add("live", live, way=way, stage=stage, **sizes)
+        book.add("share_held", 0.1, way=way, **sizes)
+        for size in (8, 32):
+            peak = GRAPH * ROWS if way == "released" else GRAPH * size
+            book.add("update_peak", peak, way=way, rows=ROWS, minibatch=size, network="nature")
+    for way, peak in (("old stack", 100), ("released", 500), ("chunked", 110)):
+        book.add("update_peak", peak, way=way, network="recurrent", **sizes)
+    for size, difference in ((None, 0.0), (8, 1e-6)):
+        book.add("difference", difference, way="chunked", rows=ROWS, size=size, what="advantages")
+    book.add("training_difference", 1e-7, minibatch=MINIBATCH, updates=1, moved=1e-4)
+    book.add("time_ratio", 0.9, spread=(0.8, 0.95), network="nature", **sizes)
+    return book.records
+
+
+def judge(claim_id, records):
+    (claim,) = (claim for claim in CLAIMS if claim.id == claim_id)
+    return claim.verdict(records).outcome
+
+
+EXPECTED = {  # with the effect, without it, and how it is taken away
+    "RL1": ("supported", "refuted", lambda records: changed(records, PEAK, 1000, way="released")),
+    "RL2": ("partly", "refuted", lambda records: changed(records, "value_pass.with_gradients", False)),
+    "RL3": ("supported", "refuted", lambda records: changed(records, UPDATE, 100, network="recurrent")),
+    "RL4": ("supported", "refuted", lambda records: changed(records, UPDATE, 490, network="recurrent", way="chunked")),
+    "RL5": ("partly", "supported", lambda records: changed(records, UPDATE, lambda r: r.setting["minibatch"])),
+    "RL6": ("refuted", "supported", lambda records: changed(records, "value_pass.held", 1000)),
+    "RL7": ("supported", "refuted", lambda records: changed(records, PEAK, 1000, way="released")),
+    "RL8": ("partly", "refuted", lambda records: changed(records, "value_pass.difference", 0.1)),
+    "RL9": ("refuted", "supported", lambda records: changed(records, "value_pass.time_ratio", 1.3)),
+}
+
+
+@pytest.mark.parametrize("claim_id", EXPECTED)
+def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
+    with_effect, without, take_away = EXPECTED[claim_id]
+    assert judge(claim_id, records) == with_effect
+    assert judge(claim_id, take_away(records)) == without
+
+
+def test_every_claim_is_tested_here():
+    assert [claim.id for claim in CLAIMS] == list(EXPECTED)
+
+
+def test_no_cause_is_judged_where_there_is_no_effect(records):
+    assert judge("RL4", changed(records, UPDATE, 100, network="recurrent")) == "not testable here"
+
+
+def test_other_outcomes(records):
+    assert judge("RL2", changed(records, PEAK, ACTIVATIONS * MINIBATCH, way="no_grad")) == "supported"
+    assert judge("RL4", changed(records, UPDATE, 200, network="recurrent", way="chunked")) == "partly"
+    exact = changed(changed(records, "value_pass.difference", 0.0), "value_pass.training_difference", 0.0)
+    assert judge("RL8", exact) == "supported"
+
+
+@pytest.mark.parametrize("name", [quantity.name for quantity in RECORDS])
+def test_no_judge_fails_for_want_of_a_record(records, name):
+    left = Records(record for record in records if record.name != f"value_pass.{name}")
+    assert all(claim.verdict(left).outcome for claim in CLAIMS)
