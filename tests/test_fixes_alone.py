@@ -21,7 +21,14 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 
 
 def test_all_products_are_there():
-    assert PRODUCTS == ["ensemble_ppo", "large_actions", "slice_sampler", "tianshou", "train_many"]
+    assert PRODUCTS == [
+        "ensemble_ppo",
+        "incremental_nan_check",
+        "large_actions",
+        "slice_sampler",
+        "tianshou",
+        "train_many",
+    ]
 
 
 @pytest.mark.slow
