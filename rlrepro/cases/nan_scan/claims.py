@@ -63,13 +63,13 @@ def judge_reported_speed(records: Records) -> Verdict:
     scans = records.series("nan_scan.scan", "stored", kind="frames")
     exponent = growth_exponent(scans, scans.values())
     predicted = records.series("nan_scan.predicted", "stored")
-    full = 1 / predicted[REPORTED_STORED]
+    full = 1 / records.get("nan_scan.predicted", stored=REPORTED_STORED).value
     hours = REPORTED_EPOCH / full / 3600
     figure = (
         f"{full:.2g} steps/s and {hours:,.0f} h per epoch predicted for this machine, {REPORTED_SPEED} steps/s and "
         f"{REPORTED_EPOCH_HOURS} h reported; time of a search ~ stored^{exponent:.2f}"
     )
-    if predicted[REPORTED_STORED] < GROWS * min(predicted.values()):
+    if 1 / full < GROWS * min(predicted.values()):
         return Verdict("not testable here", figure, "the search takes too little time here to slow anything down")
     if not LINEAR[0] <= exponent <= LINEAR[1]:
         return Verdict("refuted", figure, "the search does not grow in proportion, so it would not end where reported")
