@@ -19,6 +19,7 @@ CHAPTERS = {
     "5": "large_actions",
     "6": "verdicts",
     "7": "own_code",
+    "8": "nan_scan",
 }
 _checkers: dict[str, Callable] = {}
 
