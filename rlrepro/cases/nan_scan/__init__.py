@@ -36,8 +36,8 @@ SMOKE = Settings(
     frames=(500, 1_000, 2_000, 4_000),
     memory_frames=(1_000, 4_000),
     sac_stored=(1_000, 10_000, 100_000),
-    dqn_stored=(250, 1_000),
-    collects=16,
+    dqn_stored=(250, 750),
+    collects=12,
     repeats=3,
 )
 SETTINGS = {
