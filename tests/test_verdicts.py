@@ -59,6 +59,7 @@ def as_alone(record):
 
 STEP = "parallel_training.step"
 FORWARD = "two_batch_sizes.largest_forward"
+READS = "nan_scan.whole_reads"
 SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
 WITHOUT_THE_EFFECT = {
     "LO1": lambda records: as_if(records, FIXED),
@@ -102,6 +103,13 @@ WITHOUT_THE_EFFECT = {
     "LA6": lambda records: changed(records, "large_actions.update_peak", 1000.0),
     "LA7": lambda records: changed(records, "large_actions.stored", 100.0, features=EMBEDDED),
     "LA8": lambda records: changed(records, "large_actions.since_start_peak", lambda r: r.setting["stored"]),
+    "NS1": lambda records: changed(records, READS, 0, release=NEWEST),
+    "NS2": lambda records: changed(records, "nan_scan.step", 0.01),
+    "NS3": lambda records: changed(records, "nan_scan.scan", 1e-6),
+    "NS4": lambda records: changed(records, READS, 0, asked=False),
+    "NS5": lambda records: changed(records, READS, 0),
+    "NS6": lambda records: changed(records, "nan_scan.scan_memory", 1000.0),
+    "NS7": lambda records: changed(records, "nan_scan.error", None, incremental=True),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -143,6 +151,13 @@ EXPECTED = {
     "LA6": ("refuted", "supported"),
     "LA7": ("refuted", "supported"),
     "LA8": ("partly", "supported"),
+    "NS1": ("supported", "refuted"),
+    "NS2": ("supported", "refuted"),
+    "NS3": ("supported", "refuted"),
+    "NS4": ("refuted", "supported"),
+    "NS5": ("partly", "supported"),
+    "NS6": ("supported", "refuted"),
+    "NS7": ("supported", "refuted"),
 }
 
 
@@ -219,6 +234,10 @@ def test_one_size_is_no_growth(records):
 def test_a_ratio_without_its_spread_is_no_verdict(records):
     bare = Records(record.model_copy(update={"spread": None}) for record in records)
     assert judge("LO5", bare) == "not testable here"
+
+
+def test_a_search_that_takes_no_time_explains_no_slow_training(records):
+    assert judge("NS3", changed(records, "nan_scan.predicted", 0.001)) == "not testable here"
 
 
 def test_each_machine_and_device_is_judged_by_its_own_records(records):
