@@ -80,7 +80,7 @@ def write(buffer, operation, *details):
             buffer.reset()
         case ["pickle"]:
             buffer = pickle.loads(pickle.dumps(buffer))
-        case "set", key, bad if len(stored):
+        case "set", key, bad if len(stored) and (envs is None or key == "rew"):  # a manager gets no new keys then
             value = np.full(1, np.nan if bad else 0.0)
             buffer.set_array_at_key(value, key, stored[-1:], default_value=0.0)
         case ["replace"] if (
