@@ -12,7 +12,7 @@ from rlrepro.cases.nan_scan import (
     workloads,
 )
 from rlrepro.cases.nan_scan.training import COLLECT, PARTS_OF_A_TRANSITION
-from rlrepro.lab import Comparison, Release
+from rlrepro.lab import Release
 
 FEW = 1_000  # stored transitions, where the number does not matter
 BAD_STEP = 5  # collects before a NaN
@@ -81,12 +81,13 @@ def fixed_training(bench: Bench) -> None:
     bench.add("whole_reads", fixed["whole_reads"], **setting)
 
 
-def collect_ratio(bench: Bench) -> Comparison:
+def collect_ratios(bench: Bench) -> dict[str, list[float]]:
     """Collecting one transition and checking it, theirs over ours, with the fullest buffer of vectors."""
     stored = max(bench.settings.vectors)
-    times = release(bench, NEWEST).run(workloads.collect_ratio, stored, bench.settings.repeats)
-    bench.add("collect_ratio", times.ratio, spread=(times.low, times.high), stored=stored)
-    return times
+    ratios = release(bench, NEWEST).run(workloads.collect_ratios, stored, bench.settings.repeats)
+    for part, found in ratios.items():
+        bench.add("collect_ratio", float(np.median(found)), spread=(min(found), max(found)), stored=stored, part=part)
+    return ratios
 
 
 def errors(bench: Bench) -> None:

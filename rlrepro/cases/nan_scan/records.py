@@ -12,7 +12,7 @@ RECORDS = (
     Quantity("step", "s", ("release", "algorithm", "stored", "incremental", "share", "environment_steps")),
     Quantity("speedup", "ratio", ("algorithm", "stored")),  # of training by the fix
     Quantity("weight_difference", "difference", ("algorithm", "stored")),  # with the fix and without
-    Quantity("collect_ratio", "ratio", ("stored",)),  # collecting and checking: theirs over ours
+    Quantity("collect_ratio", "ratio", ("stored", "part")),  # theirs over ours; part: check, or collect and check
     Quantity("predicted", "s", ("stored",)),  # per environment step, for the example of #1285
     Quantity("error", "text", ("part", "incremental")),  # that a NaN in this part of a transition raises
 )

@@ -46,6 +46,8 @@ class World(gym.Env):
 
 
 class Actor(nn.Module):
+    max_action = 1.0  # 1.x asks for it
+
     def __init__(self):
         super().__init__()
         self.body = nn.Sequential(nn.Linear(FEATURES, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
@@ -155,6 +157,7 @@ def make_trainer(
         update_per_step=updates,
         train_fn=started,
         test_in_train=False,
+        episode_per_test=1,  # asked for although nothing is tested
         **common,
     )
     return trainer, algorithm
