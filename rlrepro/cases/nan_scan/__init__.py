@@ -35,10 +35,10 @@ SMOKE = Settings(
     vectors=(1_000, 10_000, 100_000, 1_000_000),
     frames=(500, 1_000, 2_000, 4_000),
     memory_frames=(1_000, 4_000),
-    sac_stored=(1_000, 10_000, 100_000),
-    dqn_stored=(250, 750),
-    collects=12,
-    repeats=3,
+    sac_stored=(1_000, 100_000, 1_000_000),
+    dqn_stored=(250, 2_000),
+    collects=10,
+    repeats=2,
 )
 SETTINGS = {
     "tiny": replace(
@@ -57,7 +57,7 @@ SETTINGS = {
         frames=(5_000, 10_000, 20_000, 40_000),
         memory_frames=(10_000, 40_000),
         sac_stored=(1_000, 10_000, 100_000, 1_000_000),
-        dqn_stored=(1_000, 4_000, 16_000),
+        dqn_stored=(1_000, 10_000, 40_000),
         repeats=5,
     ),
 }

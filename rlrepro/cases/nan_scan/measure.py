@@ -19,7 +19,8 @@ BAD_STEP = 5  # collects before a NaN
 
 
 def release(bench: Bench, version: str) -> Release:
-    return bench.release(f"tianshou=={version}")
+    """tianshou in that version, with one thread: the networks are small, and threads that wait for others spin."""
+    return bench.release(f"tianshou=={version}", OMP_NUM_THREADS="1")
 
 
 def slower_and_slower(bench: Bench) -> None:
