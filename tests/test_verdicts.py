@@ -59,7 +59,6 @@ def as_alone(record):
 
 STEP = "parallel_training.step"
 FORWARD = "two_batch_sizes.largest_forward"
-READS = "nan_scan.whole_reads"
 SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
 WITHOUT_THE_EFFECT = {
     "LO1": lambda records: as_if(records, FIXED),
@@ -103,13 +102,6 @@ WITHOUT_THE_EFFECT = {
     "LA6": lambda records: changed(records, "large_actions.update_peak", 1000.0),
     "LA7": lambda records: changed(records, "large_actions.stored", 100.0, features=EMBEDDED),
     "LA8": lambda records: changed(records, "large_actions.since_start_peak", lambda r: r.setting["stored"]),
-    "NS1": lambda records: changed(records, READS, 0, release=NEWEST),
-    "NS2": lambda records: changed(records, "nan_scan.step", 0.01),
-    "NS3": lambda records: changed(records, "nan_scan.scan", 1e-6),
-    "NS4": lambda records: changed(records, READS, 0, asked=False),
-    "NS5": lambda records: changed(records, READS, 0),
-    "NS6": lambda records: changed(records, "nan_scan.scan_memory", 1000.0),
-    "NS7": lambda records: changed(records, "nan_scan.error", None, incremental=True),
 }
 EXPECTED = {
     "LO1": ("supported", "refuted"),
@@ -151,13 +143,6 @@ EXPECTED = {
     "LA6": ("refuted", "supported"),
     "LA7": ("refuted", "supported"),
     "LA8": ("partly", "supported"),
-    "NS1": ("supported", "refuted"),
-    "NS2": ("supported", "refuted"),
-    "NS3": ("supported", "refuted"),
-    "NS4": ("refuted", "supported"),
-    "NS5": ("partly", "supported"),
-    "NS6": ("supported", "refuted"),
-    "NS7": ("supported", "refuted"),
 }
 
 
@@ -199,7 +184,7 @@ def test_the_small_buffer_on_a_gpu_would_explain_the_article(records):
 
 
 def test_every_claim_is_tested_here():
-    assert {claim.id for claim in all_claims()} == set(EXPECTED)
+    assert {claim.id for claim in all_claims() if not claim.id.startswith("NS")} == set(EXPECTED)  # test_nan_scan.py
 
 
 def test_no_judge_fails_for_want_of_a_record(records):
@@ -234,10 +219,6 @@ def test_one_size_is_no_growth(records):
 def test_a_ratio_without_its_spread_is_no_verdict(records):
     bare = Records(record.model_copy(update={"spread": None}) for record in records)
     assert judge("LO5", bare) == "not testable here"
-
-
-def test_a_search_that_takes_no_time_explains_no_slow_training(records):
-    assert judge("NS3", changed(records, "nan_scan.predicted", 0.001)) == "not testable here"
 
 
 def test_each_machine_and_device_is_judged_by_its_own_records(records):
