@@ -1,5 +1,7 @@
 """Figures of the chapter, each from records."""
 
+from matplotlib.ticker import LogLocator, NullFormatter
+
 from rlrepro.cases.nan_scan import LAST_GOOD, NEWEST, REPORTED_SPEED, REPORTED_STORED
 from rlrepro.evidence import figures
 from rlrepro.evidence.growth import growth_exponent
@@ -22,7 +24,7 @@ def plot_training(records: Records):
         speeds = [1 / seconds for seconds in steps.values()]
         axes.plot(list(steps), speeds, line, color=color)
         labels.append((max(steps), speeds[-1], f"{release}{' with our fix' if incremental else ''}", color))
-    axes.set_yscale("log")
+    _speed_axis(axes.yaxis)
     figures.millions_axis(axes.xaxis, steps)
     axes.set_xticks(list(steps), [f"{stored:,}" for stored in steps])
     figures.label_lines_at_side(axes, labels)
@@ -39,7 +41,7 @@ def plot_scans(records: Records):
         scans = records.series("nan_scan.scan", "stored", kind=kind)
         sizes, seconds = list(scans), list(scans.values())
         axes.plot(sizes, seconds, line, color=figures.BUGGY)
-        text = "17 numbers" if kind == "vectors" else "4×84×84 frames"
+        text = "vectors" if kind == "vectors" else "frames"
         large = sizes[-2:], seconds[-2:]
         labels.append((sizes[-1], seconds[-1], f"{text}: stored$^{{{growth_exponent(*large):.2f}}}$", figures.BUGGY))
     axes.set_xscale("log")
@@ -49,7 +51,11 @@ def plot_scans(records: Records):
         figures.label_line(axes, *label)
     axes.margins(y=0.15)
     axes.set(xlabel=STORED, ylabel="time of one search")
-    figures.caption(figure, records.get("nan_scan.scan"), "the exponent is that of the last two points")
+    figures.caption(
+        figure,
+        records.get("nan_scan.scan"),
+        "vectors of 17 numbers, stacks of 4×84×84; exponents of the last two points",
+    )
     return figure
 
 
@@ -76,21 +82,28 @@ def plot_memory(records: Records):
     return figure
 
 
+def _speed_axis(axis) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, in plain numbers."""
+    axis.axes.set_yscale("log")
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
 def _check_memory(records, stored, incremental):
     return records.get("nan_scan.scan_memory", kind="frames", stored=stored, incremental=incremental)
 
 
 def plot_prediction(records: Records):
     """The speed predicted for the example of #1285 while its buffer fills, and what was reported."""
-    figure, axes = figures.new_figure("The Atari example of #1285: predicted for this machine, and reported")
+    figure, axes = figures.new_figure("The Atari example of #1285, predicted and reported")
     predicted = records.series("nan_scan.predicted", "stored")
     speeds = [1 / seconds for seconds in predicted.values()]
     # after the first epoch the buffer is full
     axes.plot([*predicted, 2 * REPORTED_STORED], [*speeds, speeds[-1]], "o-", color=figures.BUGGY)
     axes.plot([REPORTED_STORED, 2 * REPORTED_STORED], [REPORTED_SPEED] * 2, "--", color=figures.NEUTRAL)
     axes.axvline(REPORTED_STORED, color=figures.NEUTRAL, lw=1)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _speed_axis(axes.yaxis)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     figures.label_line(axes, 2 * REPORTED_STORED, speeds[-1], "predicted", figures.BUGGY)
     figures.label_line(axes, 2 * REPORTED_STORED, REPORTED_SPEED, "reported, on another machine", figures.NEUTRAL)
