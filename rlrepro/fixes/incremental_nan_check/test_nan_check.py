@@ -67,7 +67,9 @@ def train(part=None, step=None, buffer=None):
     np.random.seed(0)
     policy = DiscreteQLearningPolicy(model=Network(), action_space=Walk.action_space, eps_training=0.5)
     algorithm = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-2))
-    collector = Collector(algorithm, DummyVectorEnv([lambda: Walk(part, step)]), buffer or ReplayBuffer(STORED))
+    collector = Collector(
+        algorithm, DummyVectorEnv([lambda: Walk(part, step)]), ReplayBuffer(STORED) if buffer is None else buffer
+    )
     error = None
     try:
         algorithm.run_training(
