@@ -63,6 +63,24 @@ TROUBLED = {
         {"tianshou": "2.0.1"},
         "from tianshou.data import Collector, CollectStats\ncollector = Collector[CollectStats](policy, envs)",
     ),
+    "a large buffer in 2.0.1": (
+        {"TS005"},
+        {"tianshou": "2.0.1"},
+        """
+        from tianshou.data import ReplayBuffer
+        from tianshou.trainer import OffPolicyTrainerParams
+        buffer = ReplayBuffer(1_000_000)
+        algorithm.run_training(OffPolicyTrainerParams(training_collector=c, batch_size=256))
+        """,
+    ),
+    "a buffer of a size that is not known, in the high-level API": (
+        {"TS005"},
+        {"tianshou": "2.0.0"},
+        """
+        from tianshou.highlevel.config import OffPolicyTrainingConfig
+        config = OffPolicyTrainingConfig(max_epochs=10, buffer_size=args.buffer)
+        """,
+    ),
     # TorchRL
     "sampler of 0.6.0": (
         {"TR001", "TR003"},
@@ -544,6 +562,12 @@ TROUBLED = {
         {},
         "from torch.distributions import Normal\nNormal.set_default_validate_args = False",
     ),
+    "a variable that nothing reads": ({"PT005"}, {}, 'import os\nos.environ["TORCH_NUM_THREADS"] = "1"\nimport torch'),
+    "the same for a child": (
+        {"PT005"},
+        {},
+        'import os, subprocess\nsubprocess.run(command, env=dict(os.environ, TORCH_NUM_THREADS="1"))',
+    ),
     "a loader of tensors that are split": (
         {"TO004"},
         {},
@@ -579,6 +603,35 @@ TROUBLED = {
 }
 
 INNOCENT = {
+    "a trainer whose check is incremental": (
+        {"tianshou": "2.0.1"},
+        """
+        from tianshou.trainer import OffPolicyTrainerParams
+        from rlrepro.fixes import incremental_nan_check
+        incremental_nan_check()
+        algorithm.run_training(OffPolicyTrainerParams(training_collector=c, batch_size=256))
+        """,
+    ),
+    "off-policy training in 1.2.0": (
+        {"tianshou": "1.2.0"},
+        "from tianshou.trainer import OffpolicyTrainer\nOffpolicyTrainer(policy=p, batch_size=256).run()",
+    ),
+    "on-policy training in 2.0.1": (
+        {"tianshou": "2.0.1"},
+        "from tianshou.trainer import OnPolicyTrainerParams\nOnPolicyTrainerParams(batch_size=64)",
+    ),
+    "a variable that the program reads itself": (
+        {},
+        """
+        import os, torch
+        os.environ.setdefault("TORCH_NUM_THREADS", "1")
+        torch.set_num_interop_threads(int(os.environ["TORCH_NUM_THREADS"]))
+        """,
+    ),
+    "a variable beside the one that is read": (
+        {},
+        'import os\nos.environ["TORCH_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"',
+    ),
     "ppo of 1.1.0": (NEW_T, "from tianshou.policy import PPOPolicy\npolicy = PPOPolicy(actor, critic, optim)"),
     "ppo of 0.4.10": ({"tianshou": "0.4.10"}, "from tianshou.policy import PPOPolicy\npolicy = PPOPolicy(a, c, o)"),
     "another PPOPolicy": (OLD_T, "from mylib.policy import PPOPolicy\npolicy = PPOPolicy(a, c, o)"),

@@ -18,13 +18,22 @@ from .doctor_corpus import INNOCENT, TROUBLED
 from .test_doctor import versions_for
 
 OLD = Versions({"tianshou": "==1.0.0", "torchrl": "==0.6.0"})
-FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "TR006", "PT001", "TO001", "TO002", "TO003"}
+FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "TR006", "PT001", "PT005", "TO001", "TO002", "TO003"}
 CACHE = """\
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
 
 buffer = ReplayBuffer(storage=LazyTensorStorage(10), sampler=SliceSampler(slice_len=4), batch_size=8)
 for _ in range(100):
     buffer.sample()
+"""
+SEARCHES = """\
+from tianshou.data import Collector
+from tianshou.trainer import OffPolicyTrainerParams
+
+
+def train(algorithm, envs):  # no_grad
+    collector = Collector(algorithm, envs)
+    algorithm.run_training(OffPolicyTrainerParams(training_collector=collector))
 """
 
 
@@ -49,6 +58,17 @@ def test_what_was_cured_is_not_found_again(tmp_path, title):
     fixed = sure & FIXABLE - ({"PT001"} if "PT001" in left else set())  # where nothing in the text trains
     assert not left & fixed
     assert not fixed_files(after)  # and a second time there is nothing to do
+
+
+def test_the_nan_check_is_switched_on_below_the_collector(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SEARCHES)
+    assert {finding.code for finding in examine([path]).findings} == {"TS005"}
+    for each in fixed_by_doctor(path, None):
+        each.write()
+    text = path.read_text()
+    assert "    collector = Collector(algorithm, envs)\n    incremental_nan_check()\n" in text
+    assert "from rlrepro.fixes import incremental_nan_check\n" in text and not examine([path]).findings
 
 
 @pytest.mark.parametrize("title", INNOCENT)

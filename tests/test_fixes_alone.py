@@ -23,6 +23,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[1:]]))
 def test_all_products_are_there():
     assert PRODUCTS == [
         "ensemble_ppo",
+        "incremental_nan_check",
         "large_actions",
         "patient_parallel_env",
         "rllib_value_pass",

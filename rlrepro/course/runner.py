@@ -63,8 +63,12 @@ def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
     since; and, with any of them, those that judge what the others measured."""
     notebooks = find_notebooks(folder=folder)
     changed = [path for path in notebooks if not _is_current(Path(out) / path.name, path)]
-    judging = [path for path in notebooks if "run" in parameters_of(path)]
-    return sorted({*changed, *judging}) if changed else []
+    return sorted({*changed, *filter(_judges, notebooks)}) if changed else []
+
+
+def _judges(notebook: Path) -> bool:
+    """Whether this notebook reads the records of the others."""
+    return "run" in parameters_of(notebook)
 
 
 def parameters_of_run(out: Path) -> dict[str, object]:
@@ -113,7 +117,8 @@ def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, obje
 
     Raises Busy if another run is writing to `out`, and UnknownParameter before anything runs.
     """
-    notebooks, out = list(notebooks), Path(out).resolve()
+    notebooks = sorted(notebooks, key=_judges)  # those that judge what the others measured come last
+    out = Path(out).resolve()
     check_parameters(notebooks, given)
     out.mkdir(parents=True, exist_ok=True)
     try:

@@ -6,6 +6,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ensemble_ppo": ["EnsemblePPO"],
+        "incremental_nan_check": ["incremental_nan_check"],
         "large_actions": [
             "FactoredDQN",
             "FactoredQ",

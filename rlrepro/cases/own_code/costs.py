@@ -2,7 +2,10 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib import metadata
 
 import numpy as np
 import torch
@@ -10,9 +13,10 @@ from torch import nn
 from torch.distributions import Normal
 from torch.utils.data import DataLoader, TensorDataset
 
-from rlrepro.lab import compare, peak_memory
+from rlrepro.lab import Release, compare, peak_memory, this_machine
 
 ROLLOUT, MINIBATCH = 4096, 64  # timesteps
+STEPS = 200  # gradient steps of each process
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ def compare_costs(repeats: int) -> Iterator[Cost]:
             warnings.simplefilter("ignore")  # torch warns of the slow ways
             comparison = compare(*make_pair(), repeats=repeats)
         yield Cost(rule, what, comparison.ratio, comparison.low, comparison.high)
+    yield _thread_variable(repeats)
     ratio = _peak_of_a_step(ROLLOUT) / _peak_of_a_step(MINIBATCH)
     yield Cost("RO002", f"memory of a gradient step on {ROLLOUT:,} timesteps against {MINIBATCH}", ratio, ratio, ratio)
 
@@ -76,13 +81,37 @@ def _loader() -> tuple[Callable, Callable]:
     return by_loader, by_index
 
 
+def _thread_variable(repeats: int) -> Cost:
+    """Training in a process per core, with the variable that nothing reads and with the one that torch reads."""
+    torch_itself, processes = f"torch=={metadata.version('torch')}", this_machine().cores
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(processes))
+
+        def at_once(variable: str):
+            running = [
+                stack.enter_context(Release(torch_itself, environment={variable: "1"})) for _ in range(processes)
+            ]
+            return lambda: list(pool.map(lambda each: each.run(gradient_steps), running))
+
+        comparison = compare(at_once("TORCH_NUM_THREADS"), at_once("OMP_NUM_THREADS"), repeats=repeats)
+    what = f"training in {processes} processes at once: TORCH_NUM_THREADS=1 against OMP_NUM_THREADS=1"
+    return Cost("PT005", what, comparison.ratio, comparison.low, comparison.high)
+
+
+def gradient_steps() -> None:
+    """Train a small network for STEPS minibatches, in a process of its own."""
+    network, batch = _network(512), torch.randn(MINIBATCH, 17)
+    for _ in range(STEPS):
+        network(batch).square().mean().backward()
+
+
 def _peak_of_a_step(timesteps: int) -> int:
     network, states = _network(), torch.randn(timesteps, 17)
     return peak_memory(lambda: network(states).square().mean().backward()).peak_bytes
 
 
-def _network() -> nn.Module:
-    return nn.Sequential(nn.Linear(17, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+def _network(width: int = 64) -> nn.Module:
+    return nn.Sequential(nn.Linear(17, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1))
 
 
 PAIRS = {

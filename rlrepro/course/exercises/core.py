@@ -19,6 +19,7 @@ CHAPTERS = {
     "5": "large_actions",
     "6": "verdicts",
     "7": "own_code",
+    "8": "nan_scan",
     "9": "spinning_parent",
     "10": "value_pass",
 }

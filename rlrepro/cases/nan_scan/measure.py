@@ -1,0 +1,124 @@
+"""What the chapter measures, one function per section: each runs workloads under releases and records the results."""
+
+import numpy as np
+
+from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.nan_scan import (
+    FIRST_BAD,
+    LAST_GOOD,
+    NEWEST,
+    REPORTED_COLLECT,
+    REPORTED_STORED,
+    workloads,
+)
+from rlrepro.cases.nan_scan.training import COLLECT, PARTS_OF_A_TRANSITION
+from rlrepro.lab import Release
+
+FEW = 1_000  # stored transitions, where the number does not matter
+BAD_STEP = 5  # collects before a NaN
+
+
+def release(bench: Bench, version: str) -> Release:
+    """tianshou in that version, with one thread: the networks are small, and threads that wait for others spin."""
+    return bench.release(f"tianshou=={version}", OMP_NUM_THREADS="1")
+
+
+def slower_and_slower(bench: Bench) -> None:
+    """A training run of SAC in the last good release and in the newest, by what its buffer holds at the beginning."""
+    for version in (LAST_GOOD, NEWEST):
+        for stored in bench.settings.sac_stored:
+            run = release(bench, version).run(workloads.train, "SAC", stored, bench.settings.collects)
+            _add_step(bench, version, "SAC", stored, run, incremental=False)
+
+
+def reads_by_release(bench: Bench) -> None:
+    """How often a training run reads its whole buffer, by release, and with raise_on_nan_in_buffer given."""
+    collects = bench.settings.collects
+    for version in (LAST_GOOD, FIRST_BAD, NEWEST):
+        for asked in (None, False) if version != FIRST_BAD else (None,):
+            options = {} if asked is None else {"raise_on_nan_in_buffer": asked}
+            run = release(bench, version).run(workloads.train, "SAC", FEW, collects, **options)
+            setting = {"release": version, "asked": asked, "incremental": False, "collects": collects + 1}
+            bench.add("whole_reads", run["whole_reads"], **setting)
+
+
+def scans(bench: Bench) -> None:
+    """`hasnull` alone, in the newest release."""
+    for kind, sizes in (("vectors", bench.settings.vectors), ("frames", bench.settings.frames)):
+        for stored in sizes:
+            seconds = release(bench, NEWEST).run(workloads.scan_seconds, kind, stored, bench.settings.repeats)
+            bench.add("scan", seconds, kind=kind, stored=stored)
+
+
+def memory(bench: Bench) -> None:
+    """Host memory of the check after one collect, without the fix and with it."""
+    for stored in bench.settings.memory_frames:
+        for incremental in (False, True):
+            counted = release(bench, NEWEST).run(workloads.check_memory, "frames", stored, incremental)
+            bench.add("scan_memory", counted["peak"], kind="frames", stored=stored, incremental=incremental)
+        bench.add("stored_bytes", counted["stored"], kind="frames", stored=stored)
+
+
+def fixed_training(bench: Bench) -> None:
+    """Training runs without the fix and with it: time, and whether the weights are the same."""
+    settings = bench.settings
+    for algorithm, sizes in (("SAC", settings.sac_stored), ("DQN", settings.dqn_stored)):
+        for stored in sizes:
+            runs = release(bench, NEWEST).run(
+                workloads.train_both, algorithm, stored, settings.collects, settings.repeats
+            )
+            pairs = list(zip(runs["without"], runs["with"], strict=True))
+            speedups = [slow["step"] / fast["step"] for slow, fast in pairs]
+            spread = min(speedups), max(speedups)
+            setting = {"algorithm": algorithm, "stored": stored}
+            bench.add("speedup", float(np.median(speedups)), spread=spread, **setting)
+            difference = max(float(np.abs(slow["weights"] - fast["weights"]).max()) for slow, fast in pairs)
+            bench.add("weight_difference", difference, **setting)
+            if algorithm == "DQN":
+                _add_step(bench, NEWEST, algorithm, stored, pairs[0][0], incremental=False)
+            _add_step(bench, NEWEST, algorithm, stored, pairs[0][1], incremental=True)
+    fixed = release(bench, NEWEST).run(workloads.train, "SAC", FEW, settings.collects, incremental=True)
+    setting = {"release": NEWEST, "asked": None, "incremental": True, "collects": settings.collects + 1}
+    bench.add("whole_reads", fixed["whole_reads"], **setting)
+
+
+def collect_ratios(bench: Bench) -> dict[str, list[float]]:
+    """Collecting one transition and checking it, theirs over ours, with the fullest buffer of vectors."""
+    stored = max(bench.settings.vectors)
+    ratios = release(bench, NEWEST).run(workloads.collect_ratios, stored, bench.settings.repeats)
+    for part, found in ratios.items():
+        bench.add("collect_ratio", float(np.median(found)), spread=(min(found), max(found)), stored=stored, part=part)
+    return ratios
+
+
+def errors(bench: Bench) -> None:
+    """What a NaN in each part of a transition raises, without the fix and with it."""
+    for part in PARTS_OF_A_TRANSITION:
+        for incremental in (False, True):
+            run = release(bench, NEWEST).run(
+                workloads.train, "SAC", FEW, 2 * BAD_STEP, incremental, bad=(part, BAD_STEP)
+            )
+            bench.add("error", run["error"], part=part, incremental=incremental)
+
+
+def prediction(bench: Bench) -> None:
+    """Seconds per environment step that the example of #1285 takes here, by what its buffer holds: the scans measured
+    above, extended to its buffer in proportion, and everything else as in a training run with the fix."""
+    scans = bench.records.series("nan_scan.scan", "stored", kind="frames")
+    rate = scans[max(scans)] / max(scans)  # seconds per stored transition
+    rest = bench.records.all("nan_scan.step", algorithm="DQN", incremental=True)[-1].value
+    for stored in (REPORTED_STORED // 100, REPORTED_STORED // 10, REPORTED_STORED // 2, REPORTED_STORED):
+        bench.add("predicted", (rate * stored + rest) / REPORTED_COLLECT, stored=stored)
+
+
+def _add_step(bench, version, algorithm, stored, run, incremental) -> None:
+    bench.add(
+        "step",
+        run["step"],
+        release=version,
+        algorithm=algorithm,
+        stored=stored,
+        incremental=incremental,
+        share=run["share"],
+        environment_steps=COLLECT[algorithm],
+    )

@@ -1,0 +1,18 @@
+"""What the chapter records. `stored` are transitions in the buffer, `incremental` is whether our fix is on."""
+
+from rlrepro.evidence.schema import Quantity
+
+RECORDS = (
+    # how often a training run reads its whole buffer to look for NaN; `asked` is raise_on_nan_in_buffer
+    Quantity("whole_reads", "count", ("release", "asked", "incremental", "collects")),
+    Quantity("scan", "s", ("kind", "stored")),  # one call of hasnull
+    Quantity("scan_memory", "B", ("kind", "stored", "incremental")),  # host memory on top, at most
+    Quantity("stored_bytes", "B", ("kind", "stored")),
+    # a training run, from one collect to the next; `share` is how much of that looks for NaN
+    Quantity("step", "s", ("release", "algorithm", "stored", "incremental", "share", "environment_steps")),
+    Quantity("speedup", "ratio", ("algorithm", "stored")),  # of training by the fix
+    Quantity("weight_difference", "difference", ("algorithm", "stored")),  # with the fix and without
+    Quantity("collect_ratio", "ratio", ("stored", "part")),  # theirs over ours; part: check, or collect and check
+    Quantity("predicted", "s", ("stored",)),  # per environment step, for the example of #1285
+    Quantity("error", "text", ("part", "incremental")),  # that a NaN in this part of a transition raises
+)

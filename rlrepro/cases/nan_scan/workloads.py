@@ -1,0 +1,162 @@
+"""The workloads of the chapter. Each function runs under a release:
+
+Release("tianshou==2.0.1").run(train, "SAC", stored=100_000, collects=20)
+
+`stored` are transitions that the replay buffer already holds; `incremental` turns our fix on.
+"""
+
+import functools
+import time
+import tracemalloc
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from rlrepro.cases.nan_scan.buffers import filled_buffer
+from rlrepro.cases.nan_scan.training import KINDS, make_trainer
+
+WARMUP = 2  # collects
+FAST_COLLECTS = 50  # per slow one
+
+
+@contextmanager
+def fix(incremental: bool):
+    """Our fix, if asked for."""
+    if not incremental:
+        yield
+        return
+    from rlrepro.fixes import incremental_nan_check
+
+    undo = incremental_nan_check()
+    try:
+        yield
+    finally:
+        undo()
+
+
+@contextmanager
+def observed():
+    """{"seconds"} spent in hasnull so far, and how often it read the "whole" buffer."""
+    from tianshou.data import ReplayBuffer
+
+    notes, hasnull, read = {"seconds": 0.0, "whole": 0}, ReplayBuffer.hasnull, ReplayBuffer.__getitem__
+
+    @functools.wraps(hasnull)
+    def timed(self):
+        start = time.perf_counter()
+        try:
+            return hasnull(self)
+        finally:
+            notes["seconds"] += time.perf_counter() - start
+
+    @functools.wraps(read)
+    def counted(self, index):
+        notes["whole"] += isinstance(index, slice) and index == slice(None)
+        return read(self, index)
+
+    ReplayBuffer.hasnull, ReplayBuffer.__getitem__ = timed, counted
+    try:
+        yield notes
+    finally:
+        ReplayBuffer.hasnull, ReplayBuffer.__getitem__ = hasnull, read
+
+
+def train(algorithm: str, stored: int, collects: int, incremental: bool = False, bad: tuple = (), **options) -> dict:
+    """A training run of so many collects.
+
+    "step": seconds from one collect to the next, the median after the first WARMUP; "share": how much of that time
+    looked for NaN; "whole_reads": how often the whole buffer was read for that; "weights": all weights at the end;
+    "error": what was raised, or None.
+    """
+    seconds, looked, error = [], [], None
+    with fix(incremental), observed() as notes:
+
+        def started(epoch, step):
+            seconds.append(time.perf_counter())
+            looked.append(notes["seconds"])
+
+        trainer, trained = make_trainer(algorithm, stored, collects + 1, started, bad, **options)
+        try:
+            trainer.run()
+        except RuntimeError as raised:
+            error = f"{type(raised).__name__}: {raised}"
+    steps, looks = np.diff(seconds)[WARMUP:], np.diff(looked)[WARMUP:]
+    weights = torch.cat([each.detach().flatten() for each in trained.parameters()]).numpy()
+    return {
+        "step": float(np.median(steps)) if len(steps) else None,
+        "share": float(looks.sum() / steps.sum()) if len(steps) else None,
+        "whole_reads": notes["whole"],
+        "weights": weights,
+        "error": error,
+    }
+
+
+def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict:
+    """Training runs without the fix and with it, in turns; what `train` returned, by "without" and "with"."""
+    runs = {"without": [], "with": []}
+    for _ in range(repeats):
+        for name in runs:
+            runs[name].append(train(algorithm, stored, collects, incremental=name == "with"))
+    return runs
+
+
+def scan_seconds(kind: str, stored: int, repeats: int) -> float:
+    """Seconds of one `hasnull` of such a buffer, the median."""
+    buffer = filled_buffer(kind, stored)
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        buffer.hasnull()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
+
+
+def check_memory(kind: str, stored: int, incremental: bool) -> dict:
+    """Host memory of the check after a collect, in bytes on top of what was there: {"peak", "stored"}.
+
+    Counted by tracemalloc, to which NumPy reports each array, so it is the same on every run.
+    """
+    algorithm = next(name for name, of in KINDS.items() if of == kind)
+    with fix(incremental):
+        trainer, _ = make_trainer(algorithm, stored, collects=3)
+        trainer.reset()
+        collector = trainer.params.training_collector
+        buffer = collector.buffer
+        if incremental:
+            trainer._collect_training_data()  # the first check reads everything
+        tracemalloc.start()
+        try:
+            trainer._collect_training_data()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    arrays = [value for value in buffer._meta.values() if isinstance(value, np.ndarray)]
+    return {"peak": peak, "stored": sum(each[:1].nbytes for each in arrays) * stored}
+
+
+def collect_ratios(stored: int, repeats: int) -> dict[str, list[float]]:
+    """One collect of SAC with the check after it, tianshou's own over ours, in turns on the same buffer: ratios of the
+    times of the "check" alone, and of "collect and check"."""
+    ratios = {"check": [], "collect and check": []}
+    with fix(incremental=True), observed() as notes:
+        trainer, _ = make_trainer("SAC", stored, collects=1)
+        trainer.reset()
+        ours = trainer._collect_training_data
+        theirs = functools.partial(type(trainer)._collect_training_data.__wrapped__, trainer)
+        ours()  # the first check reads everything
+
+        def seconds(collect, times):
+            looked, start = notes["seconds"], time.perf_counter()
+            for _ in range(times):
+                collect()
+            return {
+                "check": (notes["seconds"] - looked) / times,
+                "collect and check": (time.perf_counter() - start) / times,
+            }
+
+        for _ in range(repeats):
+            slow, fast = seconds(theirs, 1), seconds(ours, FAST_COLLECTS)
+            for part, found in ratios.items():
+                found.append(slow[part] / fast[part])
+    return ratios
