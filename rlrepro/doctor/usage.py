@@ -9,17 +9,17 @@ from rlrepro.doctor.project import Project
 Place = tuple[Module, ast.AST]
 
 
-def is_used(project: Project, module: Module, node, visited: set | None = None) -> bool:
+def is_used(project: Project, module: Module, node, known: dict | None = None) -> bool:
     """Whether a piece of code may run: code outside of functions does; a function does if code that runs mentions its
     name, and a method if its class is mentioned as well. Tests don't count."""
-    visited = set() if visited is None else visited
+    known = {} if known is None else known  # whether a definition is used; False while that is being found out
     for owner in _owners(project, module, node):
-        if owner in visited:
-            return False
-        visited.add(owner)
-        if not project.configures(owner.name) and not any(
-            is_used(project, *place, visited) for place in mentions(project, module, owner)
-        ):
+        if owner not in known:
+            known[owner] = False
+            known[owner] = project.configures(owner.name) or any(
+                is_used(project, *place, known) for place in mentions(project, module, owner)
+            )
+        if not known[owner]:
             return False
     return True
 
