@@ -28,8 +28,9 @@ def is_repeated(project: Project, module: Module, node) -> bool:
     """Whether a piece of code runs in a loop, also one around a call of its function."""
     queue = [(module, node)]
     for home, place in queue:
-        if home.loops(place):
-            return True
+        around = {place, *home.ancestors(place)}
+        if any(getattr(loop, "iter", None) not in around for loop in home.loops(place)):
+            return True  # whereas in `for batch in make():`, make is called once
         function = home.function(place)
         if isinstance(function, FUNCTIONS):
             calls = mentions(project, home, function)
