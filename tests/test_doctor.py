@@ -83,7 +83,7 @@ def test_the_corpus_is_large_and_half_of_it_innocent():
 
 PPO = """\
 from tianshou.policy import PPOPolicy
-
+from networks import actor, critic
 policy = PPOPolicy(actor=actor, critic=critic)
 """
 
