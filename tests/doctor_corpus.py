@@ -2,6 +2,7 @@
 
 TROUBLED  title: (codes, releases, text)
 INNOCENT  title: (releases, text)
+DOUBTFUL  title: (code, files, change): a finding of low confidence, and files after which it has more
 """
 
 OLD_T, NEW_T, KEEPS = {"tianshou": "1.0.0"}, {"tianshou": "1.1.0"}, {"tianshou": "1.2.0"}
@@ -1112,5 +1113,64 @@ INNOCENT = {
     "dqn of RLlib": (
         {"ray": "2.60.0"},
         "from ray.rllib.algorithms.dqn import DQNConfig\nconfig = DQNConfig().training(train_batch_size=32)",
+    ),
+}
+
+DEBUG = "import torch\ndef debug():\n    torch.autograd.set_detect_anomaly(True)\n"
+AGENT = "import torch\nclass Agent:\n    def learn(self):\n        torch.autograd.set_detect_anomaly(True)\n"
+RUN = {"train.py": "from agent import debug\ndebug()\n"}
+ON = "torch.autograd.set_detect_anomaly(True)\n"
+FIT = """
+from torch.utils.data import DataLoader, TensorDataset
+def fit(model, x, y):
+    for inputs, targets in DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True):
+        model.loss(inputs, targets).backward()
+"""
+ROLLOUT = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def update(obs, optimizer):
+    {}old = net(obs)
+    for batch in obs.split(64):
+        (net(batch) - old).mean().backward()
+update(rollout(), optimizer)
+def rollout(): pass
+optimizer = torch.optim.Adam(net.parameters())
+"""
+
+DOUBTFUL = {
+    "a function that nothing calls": ("TO002", {"agent.py": DEBUG}, RUN),
+    "a function that only tests call": ("TO002", {"agent.py": DEBUG, "tests/test_agent.py": RUN["train.py"]}, RUN),
+    "a function that only an unused one calls": ("TO002", {"agent.py": DEBUG + "def main():\n    debug()\n"}, RUN),
+    "a function that settings may name": ("TO002", {"agent.py": DEBUG}, {"run.yaml": "call: agent.debug"}),
+    "an interface of a package that can't be installed": (
+        "TO002",
+        {"agents/__init__.py": "from agents.agent import debug", "agents/agent.py": DEBUG},
+        {"setup.py": ""},
+    ),
+    "a class whose namesake is created": (
+        "TO002",
+        {"agent.py": AGENT, "other.py": "class Agent: pass", "train.py": "from other import Agent\nAgent().learn()"},
+        {"train.py": "from agent import Agent\nAgent().learn()"},
+    ),
+    "an import that the project lacks": (
+        "TO002",
+        {"envs/__init__.py": "", "envs/maze.py": "", "train.py": f"import torch\nfrom envs.cave import Cave\n{ON}"},
+        {"envs/cave.py": "class Cave: pass"},
+    ),
+    "a name that is bound nowhere": (
+        "TO002",
+        {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
+        {"params.py": "EPOCHS = 3"},
+    ),
+    "a loader in a function that is called once": (
+        "TO004",
+        {"agent.py": FIT, "train.py": "from agent import fit\nfit(model(), [], [])\ndef model(): pass"},
+        {"again.py": "from agent import fit\nfor seed in range(9):\n    fit(seed, [], [])"},
+    ),
+    "a rollout without a graph": (
+        "RO001",
+        {"train.py": ROLLOUT.format("with torch.no_grad(): ")},
+        {"train.py": ROLLOUT.format("")},
     ),
 }

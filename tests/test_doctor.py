@@ -22,7 +22,7 @@ from rlrepro.doctor.scan import UnknownCode, configuration
 from rlrepro.doctor.versions import Versions
 
 from .conftest import ROOT
-from .doctor_corpus import INNOCENT, TROUBLED
+from .doctor_corpus import DOUBTFUL, INNOCENT, TROUBLED
 
 OLD = Versions({"tianshou": "==1.0.0", "torchrl": "==0.6.0"})
 
@@ -53,6 +53,27 @@ def test_what_only_looks_like_it_is_left_alone(tmp_path, title):
     assert codes(examined(tmp_path, text, versions=versions_for(given))) == set()
 
 
+@pytest.mark.parametrize("title", DOUBTFUL)
+def test_what_may_not_run_or_matter_has_low_confidence(tmp_path, title):
+    code, files, change = DOUBTFUL[title]
+    (tmp_path / ".git").mkdir()
+    for written, expected in ((files, True), (change, False)):
+        for name, text in written.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        findings = examine([tmp_path], select=[code]).findings
+        assert len(findings) == 1 and (findings[0].confidence == "low") is expected
+
+
+def test_a_line_has_a_finding_once_and_all_its_fixes(tmp_path):
+    loaders = "DataLoader(TensorDataset(x), shuffle=True), DataLoader(TensorDataset(y), shuffle=True)"
+    text = f"from torch.utils.data import DataLoader, TensorDataset\nfirst, second = {loaders}"
+    assert [each.line for each in examined(tmp_path, text).findings] == [2]
+    lists = "torch.tensor([np.array(s) for s in x]), torch.tensor([np.array(s) for s in y])"
+    found = examined(tmp_path, f"import numpy as np\nimport torch\nfirst, second = {lists}")
+    assert len(found.findings) == 1 and len(*found.edits.values()) == 2
+
+
 def test_the_corpus_is_large_and_half_of_it_innocent():
     assert len(TROUBLED) + len(INNOCENT) >= 60 and len(INNOCENT) >= 30
     assert {code for expected, _, _ in TROUBLED.values() for code in expected} == {
@@ -62,7 +83,7 @@ def test_the_corpus_is_large_and_half_of_it_innocent():
 
 PPO = """\
 from tianshou.policy import PPOPolicy
-
+from networks import actor, critic
 policy = PPOPolicy(actor=actor, critic=critic)
 """
 

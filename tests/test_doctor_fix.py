@@ -194,7 +194,7 @@ KEEPS = "{0}.collect = torch.no_grad()({0}.collect)"
 )
 def test_a_line_is_written_below_another(tmp_path, text, expected):
     path = tmp_path / "train.py"
-    path.write_text(text)
+    path.write_text(f"{text}\np = e = t = self = None\n")
     made = fixed_by_doctor(path, Versions({"tianshou": "==1.2.0"}))
     if expected is None:
         assert made == []
@@ -203,7 +203,7 @@ def test_a_line_is_written_below_another(tmp_path, text, expected):
 
 
 def test_a_limit_of_threads_stays_before_what_loads_torch(tmp_path):
-    text = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()")
+    text = "rows = []\n" + CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()")
     text = 'import os\nos.environ["OMP_NUM_THREADS"] = "1"\n' + text
     (tmp_path / "train.py").write_text(text)
     (fixed,) = fixed_by_doctor(tmp_path / "train.py")

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.versions import Versions
 
 TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")
+SETTINGS = (".sh", ".yaml", ".yml", ".toml", ".cfg", ".json", ".gin")  # these may name what runs
 TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # these mark the root of a project
 ABOVE = 8  # parent folders that are searched for an import
 NEAR = 30  # modules searched for a method
@@ -46,6 +47,28 @@ class Project:
             texts = chain(_texts(scope, deep=True), *(_texts(parent, deep=False) for parent in self._parents(scope)))
             self._mentioned[pattern, scope] = any(pattern.search(text) for text in texts)
         return self._mentioned[pattern, scope]
+
+    @cached_property
+    def files(self) -> dict[Path, str]:
+        """The text of every file that may run or name code, below the root of the repository, or beside a file that is
+        in none."""
+        top = next((folder for folder in (self.root, *self.root.parents) if (folder / ".git").exists()), self.root)
+        return dict(_read_below(top if top.is_dir() else top.parent, (*TEXTS, *SETTINGS), deep=top.is_dir()))
+
+    @property
+    def is_installable(self) -> bool:
+        return any(path.name in ("setup.py", "setup.cfg", "pyproject.toml") for path in self.files)
+
+    def modules_with(self, word: str) -> Iterator[Module]:
+        """The modules of the repository whose text contains a word."""
+        for path, text in self.files.items():
+            if path.suffix in (".py", ".ipynb") and word in text and (module := self.read(path)) is not None:
+                yield module
+
+    def configures(self, word: str) -> bool:
+        """Whether settings or shell scripts of the repository contain a word."""
+        pattern = re.compile(rf"\b{re.escape(word)}\b")
+        return any(path.suffix in SETTINGS and pattern.search(text) for path, text in self.files.items())
 
     def _parents(self, folder: Path) -> list[Path]:
         above = [parent for parent in folder.parents if parent == self.root or self.root in parent.parents]
@@ -119,7 +142,7 @@ class Project:
     def _at(self, module: Module, level: int, package: str, name: str, depth: int) -> Definition | None:
         """What `from {level * "."}{package} import {name}` imports, if it is in this project."""
         for dotted in (package, f"{package}.{name}".strip(".")):
-            path = self._file(module.path, level, dotted) if dotted or level else None
+            path = self.file(module.path, level, dotted) if dotted or level else None
             other = self.read(path) if path else None
             if other is not None and dotted != package:
                 return Definition(other, other.tree)
@@ -132,7 +155,8 @@ class Project:
             return Definition(module, module.definitions[name])
         return self._imported(module, name, depth - 1) if depth else None
 
-    def _file(self, start: Path, level: int, dotted: str) -> Path | None:
+    def file(self, start: Path, level: int, dotted: str) -> Path | None:
+        """The file that `import {level * "."}{dotted}` reads, in a file at `start`, if it is in this project."""
         folders = [start.parent, *start.parents[1:ABOVE]]
         bases = folders[level - 1 : level] if level else folders
         for base in bases:
@@ -146,12 +170,16 @@ class Project:
 
 
 def _texts(folder: Path, *, deep: bool) -> Iterator[str]:
+    return (text for _, text in _read_below(folder, TEXTS, deep=deep))
+
+
+def _read_below(folder: Path, suffixes: tuple[str, ...], *, deep: bool) -> Iterator[tuple[Path, str]]:
     for here, names in folders_below(folder, skip=lambda below: not deep):
         for path in (here / name for name in names):
-            if path.suffix in TEXTS or "Dockerfile" in path.name:
+            if path.suffix in suffixes or "Dockerfile" in path.name:
                 with suppress(OSError):
                     if path.stat().st_size <= LARGEST:
-                        yield path.read_text(errors="replace")
+                        yield path, path.read_text(errors="replace")
 
 
 def root_of(path: Path, top: Path) -> Path:

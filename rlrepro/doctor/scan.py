@@ -5,10 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlrepro.doctor.ast_index import Module
 from rlrepro.doctor.edits import Edit
 from rlrepro.doctor.finding import Finding, Rule, all_rules
 from rlrepro.doctor.project import Project, root_of
+from rlrepro.doctor.runnable import can_run
 from rlrepro.doctor.source_files import LeftOut, Source, find, read
+from rlrepro.doctor.usage import is_used
 from rlrepro.doctor.versions import Versions
 from rlrepro.metadata import tomllib
 
@@ -109,18 +112,23 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
 
 
 def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, list[Edit]]:
-    """The findings of a rule in a file, each with the edits that fix it."""
-    edits = {}
+    """The findings of a rule in a file, at most one per line, each with the edits that fix it."""
+    edits, by_line = {}, {}
     if not any(word in source.text for word in rule.words):
         return edits
     for node, message, confidence in rule.check(source.module, project):
         if not _is_ignored(source, node, rule.code):
-            confidence = "low" if source.module.is_test else confidence
+            confidence = "low" if confidence != "low" and not _runs(source.module, project, node) else confidence
             cell, line = source.place(node.lineno)
             finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
-            sure = (confidence != "low" or rule.fix_when_low) and not source.skipped
-            edits[finding] = rule.autofix(source.module, node) if sure and rule.autofix else []
+            finding = by_line.setdefault((cell, line), finding)
+            sure = (finding.confidence != "low" or rule.fix_when_low) and not source.skipped
+            edits.setdefault(finding, []).extend(rule.autofix(source.module, node) if sure and rule.autofix else [])
     return edits
+
+
+def _runs(module: Module, project: Project, node) -> bool:
+    return not module.is_test and is_used(project, module, node) and can_run(project, module)
 
 
 def _is_ignored(source: Source, node, code: str) -> bool:

@@ -62,7 +62,7 @@ def whole_at_once(module, project):
             if whole and (block, whole) not in seen and _is_same(module, function, whole, call, learning.loop):
                 seen.add((block, whole))
                 message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
-                yield call, message + "minibatches of it", confidence
+                yield call, message + "minibatches of it", "low" if _is_without_graph(module, call) else confidence
     for call in module.methods("evaluate_actions"):
         function = module.function(call)
         learning = "loss" in ast.unparse(function)  # then it is the gradient step itself
@@ -100,6 +100,17 @@ def _confidence(module, project) -> str:
     """Small networks take little memory however long the rollout is, so medium confidence requires a convolution or
     attention in what the module imports."""
     return "medium" if any(LARGE.search(other.text) for other in project.imported_by(module)) else "low"
+
+
+def _is_without_graph(module, call) -> bool:
+    """Whether the call is under no_grad. Without a graph, a rollout of usual length takes little memory."""
+    parts = (
+        part
+        for node in module.ancestors(call)
+        for name in ("items", "decorator_list")
+        for part in getattr(node, name, ())
+    )
+    return any("no_grad" in ast.unparse(part) for part in parts)
 
 
 def _network_calls(module, function, words=frozenset(NETWORK)):

@@ -1,14 +1,13 @@
 """Rules for slow ways to create tensors, and for checks that cost more than the computation."""
 
 import ast
-import re
 
 from rlrepro.doctor.arrays import is_frequent, list_of_arrays
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
+from rlrepro.doctor.usage import is_repeated
 
-UPDATES = re.compile(r"update|learn|train|improve|optimi[sz]e")  # names of functions that are called repeatedly
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 
 
@@ -107,5 +106,5 @@ def loader_over_tensors(module, project):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
-            often = UPDATES.search(getattr(module.function(call), "name", ""))
+            often = is_repeated(project, module, call)
             yield call, "each minibatch is fetched sample by sample and stacked again", "medium" if often else "low"

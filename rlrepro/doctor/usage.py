@@ -1,0 +1,84 @@
+"""Whether a project runs a piece of code, judged by where the names of functions and classes are mentioned."""
+
+import ast
+from collections.abc import Iterator
+
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
+from rlrepro.doctor.project import Project
+
+Place = tuple[Module, ast.AST]
+
+
+def is_used(project: Project, module: Module, node, known: dict | None = None) -> bool:
+    """Whether a piece of code may run: code outside of functions does; a function does if code that runs mentions its
+    name, and a method if its class is mentioned as well. Tests don't count."""
+    known = {} if known is None else known  # whether a definition is used; False while that is being found out
+    for owner in _owners(project, module, node):
+        if owner not in known:
+            known[owner] = False
+            known[owner] = project.configures(owner.name) or any(
+                is_used(project, *place, known) for place in mentions(project, module, owner)
+            )
+        if not known[owner]:
+            return False
+    return True
+
+
+def is_repeated(project: Project, module: Module, node) -> bool:
+    """Whether a piece of code runs in a loop, also one around a call of its function."""
+    queue = [(module, node)]
+    for home, place in queue:
+        around = {place, *home.ancestors(place)}
+        if any(getattr(loop, "iter", None) not in around for loop in home.loops(place)):
+            return True  # whereas in `for batch in make():`, make is called once
+        function = home.function(place)
+        if isinstance(function, FUNCTIONS):
+            calls = mentions(project, home, function)
+            queue += [call for call in calls if call not in queue and not home.is_within(call[1], function)]
+    return False
+
+
+def mentions(project: Project, module: Module, definition) -> Iterator[Place]:
+    """Where the project's code reads the name of a function or class, or has it as a string, outside of tests. The
+    `__init__.py` of a project that can be installed also mentions what it imports: its public interface."""
+    name = definition.name
+    for other in dict.fromkeys((module, *project.modules_with(name))):
+        if other.is_test:
+            continue
+        for node in (*other.nodes[ast.Attribute], *other.nodes[ast.Name]):
+            if (
+                last_name(node) == name
+                and isinstance(node.ctx, ast.Load)
+                and _may_mean(project, other, node, definition)
+            ):
+                yield other, node
+        for node in other.nodes[ast.Constant]:
+            if node.value == name and not _is_export(other, node):
+                yield other, node
+        if other.path.name == "__init__.py" and name in (*other.imports, *other.relative) and project.is_installable:
+            yield other, other.tree
+
+
+def _owners(project: Project, module: Module, node) -> Iterator[ast.AST]:
+    """The definitions around a node, without those that others than the project may call."""
+    for outer in module.ancestors(node):
+        if isinstance(outer, (*FUNCTIONS, ast.ClassDef)) and not outer.decorator_list:
+            cls = module.parents[outer]
+            inherits = isinstance(cls, ast.ClassDef) and any(
+                project.definition(module, base) is None for base in cls.bases
+            )
+            if not inherits and not outer.name.startswith("__"):
+                yield outer
+
+
+def _may_mean(project: Project, module: Module, node, definition) -> bool:
+    """Whether a name or attribute may be this function or class, and not another of the same name."""
+    target = project.definition(module, node)
+    if target is not None:
+        return target.node.__class__ is definition.__class__ and target.node.lineno == definition.lineno
+    return isinstance(node, ast.Attribute) or node.id in module.imports or bool(module.stars)  # from somewhere unknown
+
+
+def _is_export(module: Module, node) -> bool:
+    statement = next((outer for outer in module.ancestors(node) if isinstance(outer, ast.Assign)), None)
+    return statement is not None and ast.unparse(statement.targets[0]) == "__all__"
