@@ -34,6 +34,9 @@ from tianshou.trainer import OffPolicyTrainerParams
 def train(algorithm, envs):  # no_grad
     collector = Collector(algorithm, envs)
     algorithm.run_training(OffPolicyTrainerParams(training_collector=collector))
+
+
+train(None, None)
 """
 
 
@@ -194,7 +197,7 @@ KEEPS = "{0}.collect = torch.no_grad()({0}.collect)"
 )
 def test_a_line_is_written_below_another(tmp_path, text, expected):
     path = tmp_path / "train.py"
-    path.write_text(f"{text}\np = e = t = self = None\n")
+    path.write_text(f"{text}\np = e = t = self = TYPE_CHECKING = None\n")
     made = fixed_by_doctor(path, Versions({"tianshou": "==1.2.0"}))
     if expected is None:
         assert made == []
@@ -288,7 +291,8 @@ env = GymEnv("Shop-v0")
     (tmp_path / "shop.py").write_text(encoding)
     done = run_cli("doctor", "--fix", "--yes", ".")
     assert done.returncode == 1 and "decide yourself: shop.py:4:7 LA001" in done.stdout
-    (tmp_path / "train.py").write_text(CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()"))
+    grows = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()") + "rows = []\n"
+    (tmp_path / "train.py").write_text(grows)
     done = run_cli("doctor", "--fix", "--yes", ".")
     assert done.returncode == 0 and "shop.py:4:7 LA001" in done.stdout and "add rlrepro to your project" in done.stdout
     assert "train.py:4" not in done.stdout.split("not fixed")[1]

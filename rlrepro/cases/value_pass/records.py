@@ -9,7 +9,7 @@ RECORDS = (
     Quantity("missing", "text"),  # what RLlib lacks here; None if it runs
     Quantity("fits", "yes/no", ("way", "rows", "minibatch", "gib")),
     Quantity("peak", "B", _PASS),  # of the value pass
-    Quantity("held", "B", _PASS),  # after it, besides its results
+    Quantity("held", "B", _PASS, zero=True),  # after it, besides its results
     Quantity("batch", "B", ("rows", "network")),  # the train batch itself
     Quantity("largest_call", "rows", _PASS),  # timesteps that the value network gets at once
     Quantity("with_gradients", "yes/no", _PASS),

@@ -66,7 +66,7 @@ def incremental_nan_check() -> Callable[[], None]:
 
         @functools.wraps(hasnull)
         def checked(self):
-            return written.hasnull(self, hasnull) if _collecting.get() else hasnull(self)
+            return written.hasnull(self, hasnull) if _collecting.get(False) else hasnull(self)
 
         _patch(ReplayBuffer, "add", noting)
         _patch(ReplayBufferManager, "add", noting)

@@ -45,13 +45,13 @@ class DoneFlags:
             self._ask(workers)
         for worker in workers:
             while not self.flags[worker]:
-                if not self.semaphores[worker].acquire(True, max(0.0, end - time.monotonic())):
+                if not self.semaphores[worker].acquire(timeout=max(0.0, end - time.monotonic())):
                     return False
                 if self.flags[worker]:
                     self._remember(time.monotonic() - self.done_at[worker])
         for worker in workers:
             self.flags[worker] = 0
-            self.semaphores[worker].acquire(False)  # what a flag that was seen before it has left
+            self.semaphores[worker].acquire(False, timeout=0)  # what a flag that was seen before it has left
         now = time.monotonic()
         self.was_short = now - self.returned_at < self.awake_seconds
         self.returned_at = now

@@ -155,7 +155,7 @@ class FakeSemaphore(threading.Semaphore):
 
     def acquire(self, blocking=True, timeout=None):
         self.sleeps += blocking
-        return super().acquire(blocking, timeout if blocking else None)
+        return super().acquire(blocking, timeout=timeout if blocking else None)
 
 
 class FakeContext:
@@ -168,7 +168,7 @@ def wait_for(flags, seconds):
     worker = threading.Timer(seconds, flags.__setitem__, (0, 1))
     worker.start()
     assert flags.wait([0], 10)
-    worker.join()
+    worker.join(timeout=60)
     return flags.semaphores[0].sleeps - before
 
 
