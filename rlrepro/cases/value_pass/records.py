@@ -13,7 +13,7 @@ RECORDS = (
     Quantity("batch", "B", ("rows", "network")),  # the train batch itself
     Quantity("largest_call", "rows", _PASS),  # timesteps that the value network gets at once
     Quantity("with_gradients", "yes/no", _PASS),
-    Quantity("live", "B", ("way", "rows", "minibatch", "stage")),
+    Quantity("live", "B", ("way", "rows", "minibatch", "stage"), zero=True),
     Quantity(
         "share_held", "ratio", ("way", "rows", "minibatch")
     ),  # of the connector's time, after the values are there
