@@ -32,6 +32,11 @@ from rlrepro.metadata import tomllib
 
 REPORTS = Path(__file__).parent
 RESULTS = REPORTS.parents[2] / "results"
+PARTS = (
+    ("The change", "change.diff", "diff"),
+    ("A script that shows it", "show.py", "python"),
+    ("A regression test", "test_regression.py", "python"),
+)
 
 
 class ChangeDoesNotApply(RuntimeError):
@@ -70,24 +75,20 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
 
     `results` has a folder of records for each reference machine.
     """
-    machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/")) if any(folder.glob("*.jsonl"))}
-    text = (report.folder / "report.md").read_text()
-    for file, language in (("change.diff", "diff"), ("show.py", "python"), ("test_regression.py", "python")):
-        text += f"\n## {HEADINGS[file]}\n\n```{language}\n{(report.folder / file).read_text()}```\n"
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    text = environment.from_string(text).render(
+    machines = {
+        folder.name: read_records(folder) for folder in sorted(results.glob("*/")) if any(folder.glob("*.jsonl"))
+    }
+    environment = Environment(undefined=StrictUndefined)
+    text = environment.from_string((report.folder / "report.md").read_text()).render(
         release=f"{report.package} {metadata.version(report.package)}",
         where=partial(where, report.package),
         table=partial(_tables, machines),
     )
-    return re.sub(r"^(#+) ", lambda heading: "#" * (level - 1) + heading[0], text, flags=re.MULTILINE)
-
-
-HEADINGS = {
-    "change.diff": "The change",
-    "show.py": "A script that shows it",
-    "test_regression.py": "A regression test",
-}
+    deeper = "#" * (level - 1)
+    parts = [re.sub(r"^(?=#+ )", deeper, text, flags=re.MULTILINE)]
+    for heading, file, language in PARTS:
+        parts.append(f"{deeper}## {heading}\n\n```{language}\n{(report.folder / file).read_text()}```")
+    return "\n\n".join(parts) + "\n"
 
 
 def where(package: str, target: str) -> str:
@@ -108,7 +109,9 @@ def _installed(package: str) -> Path:
     return Path(find_spec(package).submodule_search_locations[0])
 
 
-def _tables(machines: dict[str, Records], name: str, down: str, across: str, labels: dict | None = None, **setting) -> str:
+def _tables(
+    machines: dict[str, Records], name: str, down: str, across: str, labels: dict | None = None, **setting
+) -> str:
     """A table for each reference machine with such records: their values by two keys of the setting. `labels` are of
     the second key, and select its values."""
     tables = []

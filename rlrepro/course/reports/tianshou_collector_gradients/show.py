@@ -1,7 +1,6 @@
 import sys
 
 import gymnasium as gym
-import torch
 from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
 from tianshou.data import Collector
 from tianshou.utils.net.common import Net

@@ -16,9 +16,7 @@ def gradients(model: IntrinsicCuriosityModule, loss: torch.Tensor) -> list[torch
 
 def test_icm_holds_no_activations_while_wrapped_algorithm_updates() -> None:
     feature_net = torch.nn.Sequential(torch.nn.Linear(4, HIDDEN), torch.nn.ReLU())
-    model = IntrinsicCuriosityModule(
-        feature_net=feature_net, feature_dim=HIDDEN, action_dim=2, hidden_sizes=(HIDDEN,)
-    )
+    model = IntrinsicCuriosityModule(feature_net=feature_net, feature_dim=HIDDEN, action_dim=2, hidden_sizes=(HIDDEN,))
     reference = copy.deepcopy(model)
     icm = _ICMMixin(model=model, optim=None, lr_scale=1.0, reward_scale=0.1, forward_loss_weight=0.2)
     random = np.random.default_rng(0)

@@ -17,9 +17,7 @@ class SleepingEnv(EnvBase):
         self.observation_spec = Composite(observation=Unbounded(1))
         self.action_spec = Unbounded(1)
         self.reward_spec = Unbounded(1)
-        self.full_done_spec = Composite(
-            done=Binary(1, dtype=torch.bool), terminated=Binary(1, dtype=torch.bool)
-        )
+        self.full_done_spec = Composite(done=Binary(1, dtype=torch.bool), terminated=Binary(1, dtype=torch.bool))
 
     def _reset(self, tensordict=None):
         return TensorDict(self.observation_spec.zero()).update(self.full_done_spec.zero())
