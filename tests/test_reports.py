@@ -23,9 +23,7 @@ def test_a_report_names_its_release_and_needs_nothing_of_ours(report):
     files = [(report.folder / name).read_text() for name in ("show.py", "test_regression.py", "change.diff")]
     assert all(file in text for file in files) and not any("rlrepro" in file for file in files)
     assert len(files[0].splitlines()) <= LINES
-    assert not [
-        line for line in files[2].splitlines() if line.startswith(" ")
-    ]  # no more of upstream's code than needed
+    assert not [line for line in files[2].splitlines() if line.startswith(" ")]  # quotes no more than it has to
 
 
 @each_report
@@ -44,9 +42,9 @@ def test_a_change_that_does_not_apply_says_what_to_do(tmp_path):
     (tmp_path / "change.diff").write_text(
         "--- a/tianshou/config.py\n+++ b/tianshou/config.py\n@@ -1 +1 @@\n-no\n+yes\n"
     )
-    with pytest.raises(ChangeDoesNotApply, match=r"tianshou [\d.]+ does not have the lines .* remove the report"):
-        with applied(Report(tmp_path)):
-            pass
+    expected = r"tianshou [\d.]+ does not have the lines .* remove the report"
+    with pytest.raises(ChangeDoesNotApply, match=expected), applied(Report(tmp_path)):
+        pass
 
 
 def test_the_command_lists_and_prints(run_cli):

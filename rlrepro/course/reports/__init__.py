@@ -78,9 +78,10 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
     machines = {
         folder.name: read_records(folder) for folder in sorted(results.glob("*/")) if any(folder.glob("*.jsonl"))
     }
-    environment = Environment(undefined=StrictUndefined)
+    environment, version = Environment(undefined=StrictUndefined), metadata.version(report.package)
     text = environment.from_string((report.folder / "report.md").read_text()).render(
-        release=f"{report.package} {metadata.version(report.package)}",
+        release=f"{report.package} {version}",
+        version=version,
         where=partial(where, report.package),
         table=partial(_tables, machines),
     )

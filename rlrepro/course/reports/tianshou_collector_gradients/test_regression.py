@@ -1,16 +1,13 @@
 import gymnasium as gym
-import pytest
 import torch
 from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
-from tianshou.data import AsyncCollector, Collector
-from tianshou.data.collector import BaseCollector
+from tianshou.data import Collector
 from tianshou.env import DummyVectorEnv
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor
 
 
-@pytest.mark.parametrize("collector_class", [Collector, AsyncCollector])
-def test_collect_runs_policy_without_gradients(collector_class: type[BaseCollector]) -> None:
+def test_collect_runs_policy_without_gradients() -> None:
     env = gym.make("CartPole-v1")
     net = Net(state_shape=env.observation_space.shape, hidden_sizes=(8,))
     actor = DiscreteActor(preprocess_net=net, action_shape=env.action_space.n)
@@ -18,7 +15,7 @@ def test_collect_runs_policy_without_gradients(collector_class: type[BaseCollect
     grad_modes: list[bool] = []
     actor.register_forward_pre_hook(lambda *_: grad_modes.append(torch.is_grad_enabled()))
 
-    collector = collector_class(policy, DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2))
+    collector = Collector(policy, DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2))
     collector.reset()
     collector.collect(n_step=10)
 
