@@ -1,6 +1,4 @@
-"""Reports of problems that the newest release of a library still has, as its maintainers want them.
-
-A report is a folder:
+"""Reports of problems that the newest release of a library still has, for its maintainers. Each is a folder:
 
 - `report.md`: the text, a template for the functions of `render`;
 - `show.py`: prints what is wrong, and exits with 1 while the problem is there;
@@ -71,13 +69,8 @@ def reports() -> dict[str, Report]:
 
 
 def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
-    """The report in Markdown, its title a heading of that level.
-
-    `results` has a folder of records for each reference machine.
-    """
-    machines = {
-        folder.name: read_records(folder) for folder in sorted(results.glob("*/")) if any(folder.glob("*.jsonl"))
-    }
+    """The report in Markdown, its title a heading of that level. `results` has a folder for each reference machine."""
+    machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/"))}
     environment, version = Environment(undefined=StrictUndefined), metadata.version(report.package)
     text = environment.from_string((report.folder / "report.md").read_text()).render(
         release=f"{report.package} {version}",
@@ -98,7 +91,9 @@ def where(package: str, target: str) -> str:
     file = "/".join(module.split(".")) + ".py"
     nodes = ast.parse((_installed(package).parent / file).read_text()).body
     for part in name.split("."):
-        (node,) = (node for node in nodes if getattr(node, "name", None) == part)
+        node = next((node for node in nodes if getattr(node, "name", None) == part), None)
+        if node is None:
+            return f"`{name}`, which {package} {metadata.version(package)} does not have in {file}"
         nodes = node.body
     upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
     first, last = min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno
@@ -121,13 +116,12 @@ def _tables(
         columns = labels or {value: value for _, value in found}
         if found := {key: record for key, record in found.items() if key[1] in columns}:
             rows = sorted({key[0] for key in found})
-            cells = [[_cell(row), *(_value(found.get((row, column))) for column in columns)] for row in rows]
+            cells = [
+                [f"{row:,}" if isinstance(row, int) else row, *(_value(found.get((row, column))) for column in columns)]
+                for row in rows
+            ]
             tables.append(f"{markdown_table((down, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*")
     return "\n\n".join(tables) or "*There are no reference records yet; the script measures it on your machine.*"
-
-
-def _cell(value) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _value(record) -> str:

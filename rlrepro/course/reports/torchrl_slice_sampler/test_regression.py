@@ -49,5 +49,5 @@ class TestSliceSamplerAfterWrite:
                 at_capacity=storage._is_full,
                 cursor=storage._last_cursor_index,
             )
-            for value, expected_value in zip(sampler._get_stop_and_length(storage), expected):
+            for value, expected_value in zip(sampler._get_stop_and_length(storage), expected, strict=True):
                 torch.testing.assert_close(value, expected_value)
