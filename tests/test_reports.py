@@ -4,10 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
-from rlrepro.course.reports import ChangeDoesNotApply, Report, applied, render, reports
+from rlrepro.course.reports import ChangeDoesNotApply, Report, applied, render, reports, where
 from rlrepro.lab.limits import limit
 
 REPORT_SECONDS = 200.0  # for one script or one test; both import a library and torch
@@ -32,10 +33,16 @@ def test_a_report_is_a_part_of_a_page(report):
     assert text.startswith(f"## {report.title}\n") and "\n### Cause\n" in text and "\n### The change\n" in text
 
 
-@pytest.mark.parametrize("report", [r for r in REPORTS.values() if "gail" in r.id], ids=str)
-def test_a_table_is_of_each_reference_machine(report, tmp_path):
+def test_a_table_is_of_each_reference_machine(tmp_path):
+    report = REPORTS["tianshou_gail"]
     assert "| 1,024 |" in render(report) and "*Measured on " in render(report)
     assert "There are no reference records" in render(report, results=tmp_path)
+
+
+def test_lines_that_are_gone_are_named():
+    assert where("tianshou", "tianshou.trainer:Trainer.gone") == (
+        f"`Trainer.gone`, which tianshou {metadata.version('tianshou')} does not have in tianshou/trainer.py"
+    )
 
 
 def test_a_change_that_does_not_apply_says_what_to_do(tmp_path):
