@@ -30,6 +30,7 @@ from rlrepro.metadata import tomllib
 
 REPORTS = Path(__file__).parent
 RESULTS = REPORTS.parents[2] / "results"
+UNITS_OF_ROWS = {"rows": "count", "stored": "count", "seconds": "s"}
 PARTS = (
     ("The change", "change.diff", "diff"),
     ("A script that shows it", "show.py", "python"),
@@ -117,7 +118,10 @@ def _tables(
         if found := {key: record for key, record in found.items() if key[1] in columns}:
             rows = sorted({key[0] for key in found})
             cells = [
-                [f"{row:,}" if isinstance(row, int) else row, *(_value(found.get((row, column))) for column in columns)]
+                [
+                    format_value(row, UNITS_OF_ROWS.get(down, "text")),
+                    *(_value(found.get((row, column))) for column in columns),
+                ]
                 for row in rows
             ]
             tables.append(f"{markdown_table((down, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*")
