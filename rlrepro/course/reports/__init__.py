@@ -57,11 +57,7 @@ class Report:
     @property
     def package(self) -> str:
         """The package that the change is for, as it is imported."""
-        return re.search(r"^--- a/(\w+)/", self.change, re.MULTILINE)[1]
-
-    @property
-    def change(self) -> str:
-        return (self.folder / "change.diff").read_text()
+        return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(), re.MULTILINE)[1]
 
 
 def reports() -> dict[str, Report]:
