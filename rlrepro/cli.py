@@ -244,6 +244,22 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
         sys.exit(command.check(paths or (Path(),), **options))
 
 
+@main.command()
+@click.argument("report_id", metavar="[ID]", required=False)
+def report(report_id):
+    """Print a report of a problem that a library's newest release still has: where, what was measured, the cause, the
+    smallest change that fixes it, a script that shows it and a regression test. Without an ID, list the reports."""
+    from rlrepro.course.reports import render, reports
+
+    known = reports()
+    if report_id and report_id not in known:
+        raise click.UsageError(f"no report {report_id!r}; there are {', '.join(known)}")
+    if report_id:
+        click.echo(render(known[report_id]))
+    else:
+        click.echo("\n".join(f"{each.id:30}{each.title}" for each in known.values()))
+
+
 def _literal(text: str):
     """A parameter's value: parsed as JSON if possible (3, 0.5, true, [1, 2]), otherwise the text itself."""
     try:

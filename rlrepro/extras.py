@@ -15,6 +15,7 @@ EXTRA_OF_COMMAND = {
     "fetch": "lab",
     "fit": "fit",
     "matrix": "lab",
+    "report": "course",
     "reproduce": "course",
     "stability": "course",
     "verdicts": "course",

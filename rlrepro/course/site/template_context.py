@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from rlrepro.cases import all_claims
+from rlrepro.course.reports import render, reports
 from rlrepro.course.site.api import api
 from rlrepro.doctor import field
 from rlrepro.evidence.compare_runs import plot_verdicts
@@ -34,6 +35,7 @@ def template_context(run: Path, results: Path, figures: Path, repository: str) -
         "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
         "api": api,
         "field": field.table(),
+        "open_reports": "\n".join(render(each, results, level=2) for each in reports().values()),
         "what_works_with_what": table.markdown(_compatibility(results)),
     }
 

@@ -1,0 +1,149 @@
+"""Reports of problems that the newest release of a library still has, for its maintainers. Each is a folder:
+
+- `report.md`: the text, a template for the functions of `render`;
+- `show.py`: prints what is wrong, and exits with 1 while the problem is there;
+- `test_regression.py`: a test in the manner of the project's own;
+- `change.diff`: the smallest change that fixes the problem, in the release that is installed here.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from rlrepro.evidence.records import Records, read_records
+from rlrepro.evidence.tables import markdown_table
+from rlrepro.lab.limits import END_SECONDS, waiting_for
+from rlrepro.lab.releases import UPSTREAM
+from rlrepro.lab.units import format_value
+from rlrepro.metadata import tomllib
+
+REPORTS = Path(__file__).parent
+RESULTS = REPORTS.parents[2] / "results"
+UNITS_OF_ROWS = {"rows": "count", "stored": "count", "seconds": "s"}
+PARTS = (
+    ("The change", "change.diff", "diff"),
+    ("A script that shows it", "show.py", "python"),
+    ("A regression test", "test_regression.py", "python"),
+)
+
+
+class ChangeDoesNotApply(RuntimeError):
+    """The installed release does not have the lines that a change replaces."""
+
+
+@dataclass(frozen=True)
+class Report:
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def title(self) -> str:
+        return (self.folder / "report.md").read_text().partition("\n")[0].removeprefix("# ")
+
+    @property
+    def package(self) -> str:
+        """The package that the change is for, as it is imported."""
+        return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(), re.MULTILINE)[1]
+
+
+def reports() -> dict[str, Report]:
+    """All reports by ID."""
+    return {path.parent.name: Report(path.parent) for path in sorted(REPORTS.glob("*/report.md"))}
+
+
+def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
+    """The report in Markdown, its title a heading of that level. `results` has a folder for each reference machine."""
+    machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/"))}
+    environment, version = Environment(undefined=StrictUndefined), metadata.version(report.package)
+    text = environment.from_string((report.folder / "report.md").read_text()).render(
+        release=f"{report.package} {version}",
+        version=version,
+        where=partial(where, report.package),
+        table=partial(_tables, machines),
+    )
+    deeper = "#" * (level - 1)
+    parts = [re.sub(r"^(?=#+ )", deeper, text, flags=re.MULTILINE)]
+    for heading, file, language in PARTS:
+        parts.append(f"{deeper}## {heading}\n\n```{language}\n{(report.folder / file).read_text()}```")
+    return "\n\n".join(parts) + "\n"
+
+
+def where(package: str, target: str) -> str:
+    """A link to the lines of "package.module:Class.method" in the release that is installed here."""
+    module, _, name = target.partition(":")
+    file = "/".join(module.split(".")) + ".py"
+    nodes = ast.parse((_installed(package).parent / file).read_text()).body
+    for part in name.split("."):
+        node = next((node for node in nodes if getattr(node, "name", None) == part), None)
+        if node is None:
+            return f"`{name}`, which {package} {metadata.version(package)} does not have in {file}"
+        nodes = node.body
+    upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
+    first, last = min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno
+    url = upstream.format(version=metadata.version(package), file=file, first=first, last=last)
+    return f"[`{name}`, {file}, lines {first} to {last}]({url})"
+
+
+def _installed(package: str) -> Path:
+    return Path(find_spec(package).submodule_search_locations[0])
+
+
+def _tables(
+    machines: dict[str, Records], name: str, down: str, across: str, labels: dict | None = None, **setting
+) -> str:
+    """A table for each reference machine with such records: their values by two keys of the setting. `labels` are of
+    the second key, and select its values."""
+    tables = []
+    for machine, records in machines.items():
+        found = {(r.setting[down], r.setting[across]): r for r in records.where(name, **setting)}
+        columns = labels or {value: value for _, value in found}
+        if found := {key: record for key, record in found.items() if key[1] in columns}:
+            rows = sorted({key[0] for key in found})
+            cells = [
+                [
+                    format_value(row, UNITS_OF_ROWS.get(down, "text")),
+                    *(_value(found.get((row, column))) for column in columns),
+                ]
+                for row in rows
+            ]
+            tables.append(f"{markdown_table((down, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*")
+    return "\n\n".join(tables) or "*There are no reference records yet; the script measures it on your machine.*"
+
+
+def _value(record) -> str:
+    return format_value(record.value, record.unit) if record else "–"
+
+
+@contextmanager
+def applied(report: Report):
+    """A folder with a copy of the installed package to which the change is applied, to come first on PYTHONPATH.
+
+    Raises ChangeDoesNotApply if the installed release does not have these lines.
+    """
+    with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
+        package = _installed(report.package)
+        shutil.copytree(package, Path(folder) / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        command = ["git", "apply", "--unidiff-zero", "-p1", str(report.folder / "change.diff")]
+        outside = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # of any repository around it
+        with waiting_for("git apply", END_SECONDS) as allowed:
+            done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True, timeout=allowed)
+        if done.returncode:
+            raise ChangeDoesNotApply(
+                f"{report.package} {metadata.version(report.package)} does not have the lines that {report.id} "
+                f"changes; if they were fixed upstream, remove the report: {done.stderr.strip()}"
+            )
+        yield Path(folder)

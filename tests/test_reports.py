@@ -1,0 +1,86 @@
+"""The reports of what is open today: each script and each test fails on the release, and passes with the change."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from rlrepro.course.reports import ChangeDoesNotApply, Report, applied, render, reports, where
+from rlrepro.lab.limits import limit
+
+REPORT_SECONDS = 200.0  # for one script or one test; both import a library and torch
+LINES = 45  # at most, of a script
+REPORTS = reports()
+each_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+@each_report
+def test_a_report_names_its_release_and_needs_nothing_of_ours(report):
+    text = render(report)
+    assert re.search(rf"Open in {report.package} [\d.]+: \[`\w+[\w.]*`, {report.package}/\S+, lines \d+ to \d+\]", text)
+    files = [(report.folder / name).read_text() for name in ("show.py", "test_regression.py", "change.diff")]
+    assert all(file in text for file in files) and not any("rlrepro" in file for file in files)
+    assert len(files[0].splitlines()) <= LINES
+    assert not [line for line in files[2].splitlines() if line.startswith(" ")]  # quotes no more than it has to
+
+
+@each_report
+def test_a_report_is_a_part_of_a_page(report):
+    text = render(report, level=2)
+    assert text.startswith(f"## {report.title}\n") and "\n### Cause\n" in text and "\n### The change\n" in text
+
+
+def test_a_table_is_of_each_reference_machine(tmp_path):
+    report = REPORTS["tianshou_gail"]
+    assert "| 1,024 |" in render(report) and "*Measured on " in render(report)
+    assert "There are no reference records" in render(report, results=tmp_path)
+
+
+def test_lines_that_are_gone_are_named():
+    assert where("tianshou", "tianshou.trainer:Trainer.gone") == (
+        f"`Trainer.gone`, which tianshou {metadata.version('tianshou')} does not have in tianshou/trainer.py"
+    )
+
+
+def test_a_change_that_does_not_apply_says_what_to_do(tmp_path):
+    (tmp_path / "change.diff").write_text(
+        "--- a/tianshou/config.py\n+++ b/tianshou/config.py\n@@ -1 +1 @@\n-no\n+yes\n"
+    )
+    expected = r"tianshou [\d.]+ does not have the lines .* remove the report"
+    with pytest.raises(ChangeDoesNotApply, match=expected), applied(Report(tmp_path)):
+        pass
+
+
+def test_the_command_lists_and_prints(run_cli):
+    listed = run_cli("report")
+    assert listed.returncode == 0 and all(report.title in listed.stdout for report in REPORTS.values())
+    name = next(iter(REPORTS))
+    assert run_cli("report", name).stdout == render(REPORTS[name]) + "\n"
+    unknown = run_cli("report", "nonsense")
+    assert unknown.returncode == 2 and "no report 'nonsense'" in unknown.stderr and name in unknown.stderr
+
+
+def run(report, name, folder, tmp_path):
+    """Run the script or the test, with the changed copy in `folder` if there is one."""
+    pytest_run = ["-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", "--rootdir", str(tmp_path)]
+    command = [sys.executable, *(pytest_run if name.startswith("test_") else ()), str(report.folder / name)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder or "")}
+    return subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=limit(REPORT_SECONDS)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(limit(4 * REPORT_SECONDS))
+@each_report
+def test_the_problem_is_there_and_the_change_fixes_it(report, tmp_path):
+    script, test = (run(report, name, None, tmp_path) for name in ("show.py", "test_regression.py"))
+    assert script.returncode == 1 and "Traceback" not in script.stderr and script.stdout, script.stdout + script.stderr
+    assert test.returncode == 1 and " failed" in test.stdout and " error" not in test.stdout, test.stdout
+    with applied(report) as folder:
+        for name in ("show.py", "test_regression.py"):
+            done = run(report, name, folder, tmp_path)
+            assert done.returncode == 0, done.stdout + done.stderr
