@@ -1,9 +1,6 @@
 """The command line. Each command parses its options here and calls the package that does the work."""
 
-import json
-import logging
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -42,31 +39,13 @@ def main():
 @click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
 def reproduce(only, profile, device, out, parameters, notebooks):
     """Run the notebooks and print the verdicts. ONLY selects notebooks by number or name."""
-    from rlrepro.course import runner
-    from rlrepro.lab import NoGPUError, resolve_device
+    from rlrepro.course.command import reproduce
 
-    values = {"profile": profile, **{name: _literal(value) for name, value in parameters}}
-    if options := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
-        raise click.UsageError(f"{', '.join(sorted(options))}: use the option of that name instead of -p")
-    try:
-        values["device"] = str(resolve_device(device))
-        chosen = runner.find_notebooks(only, notebooks or runner.NOTEBOOKS)
-        runner.check_parameters(chosen, values)
-    except (ValueError, NoGPUError) as error:
-        raise click.UsageError(str(error)) from None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the kernel and its processes
-    runs = []
-    try:
-        for run in runner.run_notebooks(chosen, out, values):
-            click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
-            runs.append(run)
-    except (runner.Busy, OSError) as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
-        logging.disable()  # or the end of its kernel is reported too
-        raise
-    complete = _print_verdicts(out, False, {run.name for run in runs if not run.error})
-    failed = [run for run in runs if run.error]
+    if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
+        raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
+    done = reproduce(only, profile, device, out, dict(parameters), notebooks)
+    complete = _print_verdicts(out, False, {run.name for run in done if not run.error})
+    failed = [run for run in done if run.error]
     for run in failed:
         click.secho(f"{run.name} failed at {run.error}", fg="red", err=True)
         click.echo(f"  partial notebook: {run.path}", err=True)
@@ -84,8 +63,7 @@ def verdicts(folder, as_json):
 @main.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def stability(runs):
-    """Compare the verdicts of several runs on one machine. RUNS are their folders of records. Exits with 1 if a firm
-    verdict of one run contradicts that of another."""
+    """Compare the verdicts of several runs on one machine, by their folders. Exits with 1 if firm ones differ."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.command import print_stability
 
@@ -258,14 +236,6 @@ def report(report_id):
         click.echo(render(known[report_id]))
     else:
         click.echo("\n".join(f"{each.id:30}{each.title}" for each in known.values()))
-
-
-def _literal(text: str):
-    """A parameter's value: parsed as JSON if possible (3, 0.5, true, [1, 2]), otherwise the text itself."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = None) -> bool:

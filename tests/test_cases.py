@@ -142,8 +142,7 @@ def test_measurements_take_a_bench_and_plots_take_records(case):
 @each_case
 def test_reference_records_are_as_declared(case):
     paths = sorted(ROOT.glob(f"results/*/{case.CHAPTER}.jsonl"))
-    if not paths:
-        pytest.skip(f"chapter {case.CHAPTER} has no reference records yet")
+    assert paths
     for path in paths:
         for record in read_records(path):
             prefix, _, name = record.name.partition(".")

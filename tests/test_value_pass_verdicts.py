@@ -78,6 +78,7 @@ def test_every_claim_is_tested_here():
 
 
 def test_no_cause_is_judged_where_there_is_no_effect(records):
+    assert judge("RL2", changed(records, PEAK, 1000)) == "not testable here"
     assert judge("RL4", changed(records, UPDATE, 100, network="recurrent")) == "not testable here"
 
 

@@ -107,7 +107,7 @@ WITHOUT_THE_EFFECT = {
     "PE2": lambda records: changed(records, "spinning_parent.ours_ratio", 1.2),
     "PE3": lambda records: changed(records, "spinning_parent.crowd_ratio", 1.0),
     "PE4": lambda records: changed(records, "spinning_parent.side_by_side_ratio", 1.0),
-    "PE5": lambda records: changed(records, "spinning_parent.ours_ratio", 1.0),
+    "PE5": lambda records: changed(records, "spinning_parent.ours_ratio", 1.2),
     "PE6": lambda records: changed(records, "spinning_parent.steps_late", 0),
 }
 EXPECTED = {
@@ -150,11 +150,11 @@ EXPECTED = {
     "LA6": ("refuted", "supported"),
     "LA7": ("refuted", "supported"),
     "LA8": ("partly", "supported"),
-    "PE1": ("partly", "refuted"),
-    "PE2": ("partly", "supported"),
+    "PE1": ("supported", "refuted"),
+    "PE2": ("refuted", "supported"),
     "PE3": ("supported", "refuted"),
     "PE4": ("supported", "refuted"),
-    "PE5": ("refuted", "supported"),
+    "PE5": ("supported", "refuted"),
     "PE6": ("supported", "refuted"),
 }
 

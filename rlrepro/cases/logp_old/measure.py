@@ -155,9 +155,9 @@ def training_differences(bench: Bench) -> dict[int, float]:
             for chunked in (False, True)
         )
         setting = {"max_batchsize": size, "updates": updates}
-        bench.add("training_difference", _farthest(whole["weights"], chunked["weights"])[-1], **setting)
+        bench.add("training_difference", workloads.farthest(whole["weights"], chunked["weights"])[-1], **setting)
         bench.add("training_same_returns", whole["returns"] == chunked["returns"], **setting)
-        moved[size] = _farthest(whole["weights"], whole["weights"][0])[-1]
+        moved[size] = workloads.farthest(whole["weights"], whole["weights"][0])[-1]
     return moved
 
 
@@ -179,13 +179,8 @@ def drift(bench: Bench) -> None:
         "next float32": weights(nudged=True),
     }
     for run, other in others.items():
-        for update, distance in enumerate(_farthest(plain, other)):
+        for update, distance in enumerate(workloads.farthest(plain, other)):
             bench.add("drift", distance, run=run, update=update, max_batchsize=size)
-
-
-def _farthest(weights, others) -> list[float]:
-    """The largest distance between two weights, after each update."""
-    return np.abs(weights - others).max(axis=1).tolist()
 
 
 def time_ratio(bench: Bench) -> Comparison:

@@ -218,3 +218,8 @@ def first_ratio(
 def _workload(rows, max_batchsize, network, device, actor_dtype="float32"):
     algorithm = visual_ppo(network, max_batchsize, device=device, actor_dtype=actor_dtype)
     return algorithm, visual_rollout(rows)
+
+
+def farthest(weights, others) -> list[float]:
+    """The largest distance between two weights, after each update; both of shape (updates + 1, weights)."""
+    return np.abs(weights - others).max(axis=1).tolist()

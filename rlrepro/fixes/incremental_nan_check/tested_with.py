@@ -1,3 +1,5 @@
-"""Releases that this fix was tested with, by its own tests."""
+"""Releases that these fixes were tested with; written by `rlrepro matrix --write`."""
 
-TESTED_WITH = {"incremental_nan_check": ("tianshou", "2.0.0, 2.0.1")}  # fix: library, releases
+TESTED_WITH = {  # fix: library, releases
+    "incremental_nan_check": ("tianshou", "2.0.0, 2.0.1"),
+}

@@ -30,7 +30,7 @@ class PatientParallelEnv(ParallelEnv):
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
-    Tested with torchrl no release.
+    Tested with torchrl 0.12.0, 0.13.3, 0.14.1.
     """
 
     @property

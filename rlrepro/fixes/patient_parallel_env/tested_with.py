@@ -1,6 +1,6 @@
 """Releases that these fixes were tested with; written by `rlrepro matrix --write`."""
 
 TESTED_WITH = {  # fix: library, releases
-    "PatientParallelEnv": ("torchrl", "no release"),
-    "wait_patiently": ("torchrl", "no release"),
+    "PatientParallelEnv": ("torchrl", "0.12.0, 0.13.3, 0.14.1"),
+    "wait_patiently": ("torchrl", "0.12.0, 0.13.3, 0.14.1"),
 }

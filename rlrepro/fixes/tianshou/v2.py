@@ -22,7 +22,7 @@ class ChunkedPPO(PPO):
     distribution's log-probabilities have the shape (transitions, d), the update then raises an error for d > 1, and for
     d = 1 silently turns the ratio of a minibatch of n transitions into an (n, n) matrix.
 
-    Tested with tianshou 2.0.1.
+    Tested with tianshou 2.0.0, 2.0.1.
     """
 
     def _add_returns_and_advantages(self, batch, buffer, indices):
