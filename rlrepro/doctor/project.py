@@ -178,7 +178,7 @@ def _read_below(folder: Path, suffixes: tuple[str, ...], *, deep: bool) -> Itera
         for path in (here / name for name in names):
             if path.suffix in suffixes or "Dockerfile" in path.name:
                 with suppress(OSError):
-                    if path.stat().st_size <= LARGEST:
+                    if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would be waited for
                         yield path, path.read_text(errors="replace")
 
 
