@@ -91,8 +91,11 @@ def test_the_install_page_has_each_row(tmp_path):
         assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page
 
 
-def test_a_reason_that_uv_broke_into_lines_is_whole():
-    printed = "  × No solution found:\n  ╰─▶ Because only a==1 is available and a==1 depends\n      on packaging>=24\n"
+@pytest.mark.parametrize("mark", ["╰─▶", "cause:"])
+def test_a_reason_that_uv_broke_into_lines_is_whole(mark):
+    printed = (
+        f"  No solution found:\n  {mark} Because only a==1 is available and a==1 depends\n      on packaging>=24\n"
+    )
     found = trying._reason(printed)
     assert found == "Because only a==1 is available and a==1 depends on packaging>=24"
 

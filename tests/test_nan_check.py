@@ -70,7 +70,7 @@ def transition(bad, done, envs, new_key):
 def write(buffer, operation, *details):
     """Do it to the buffer, and return the buffer to go on with."""
     envs = ENVS if hasattr(buffer, "buffers") else None
-    stored = buffer.sample_indices(0)
+    stored = buffer.sample_indices(0) if len(buffer) else []  # tianshou refuses some empty buffers
     match operation, *details:
         case "add", bad, done:
             buffer.add(transition(*(bad or [None]), done, envs, new_key=False))

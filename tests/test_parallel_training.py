@@ -109,7 +109,8 @@ def test_one_script_runs_alone_before_all_run_together(monkeypatch):
     alone, together = launch.scripts([SMALLEST | {"seed": seed} for seed in range(3)])
     marks = {runs[0]["seed"]: [each["marks"] for each in runs] for runs in started}
     assert marks == {0: [3, 4], 1: [4], 2: [4]}  # all are ready; and the run alone has ended
-    assert alone == {"step": 1.0, "span": 3} and together == {"step": 1.0, "span": 4}
+    assert alone == {"step": 1.0, "span": 3, "samples": {"step": [1.0]}}
+    assert together == {"step": 1.0, "span": 4, "samples": {"step": [1.0] * 3}}
 
 
 @pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")

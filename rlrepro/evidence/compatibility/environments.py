@@ -110,7 +110,7 @@ def _reason(text: str) -> str:
     for mark in ("E ", "╰─▶", "cause:", "error:"):
         for number, line in enumerate(lines):
             if line.startswith(mark):
-                reason = " ".join(lines[number:]) if mark == "╰─▶" else line
+                reason = line if mark == "E " else " ".join(lines[number:])
                 return " ".join(reason.removeprefix(mark).split())[:300]
     return lines[-1][:300] if lines else "failed without output"
 
