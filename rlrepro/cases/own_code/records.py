@@ -9,6 +9,6 @@ RECORDS = (
     Quantity("sample", "s", ("state",)),  # from the full buffer of world_model.py
     Quantity("train", "s", ("state",)),  # gradient steps of all runs of sweep.py
     Quantity("transition", "B", ("state",)),  # as recommender.py stores it
-    Quantity("time", "s", ("state", "kind")),  # of all processes of sweep.py
+    Quantity("time", "s", ("state", "kind"), zero=True),  # of all processes of sweep.py
     Quantity("tried", "ratio", ("variables",)),  # gradient steps per second of sweep.py, with and without these
 )
