@@ -4,6 +4,7 @@ import ast
 import re
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 
@@ -219,9 +220,27 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
             "64 of 640",
         ),
     ],
+    "8.1": [
+        (lambda stored: 4 * 84 * 84 * stored, "What else has frames"),
+        (lambda stored: 10**6 * stored, "more than the"),
+    ],
+    "8.2": [
+        (lambda steps, collect, capacity, rate: rate * capacity * steps / collect, "does not fill up"),
+        (lambda steps, collect, capacity, rate: rate * sum(range(collect, steps + 1, collect)), "It fills up"),
+    ],
+    "8.3": [
+        (lambda arrays, rows: False, "your function says False"),
+        (lambda arrays, rows: any(np.isnan(arrays[key][:]).any() for key in ("rew", "done")), "read others"),
+    ],
     "9.1": [(lambda records, steps: steps * 0.02 * 100, "too large"), (lambda records, steps: 1e-6, "too small")],
     "9.2": [(lambda wake_up, allowed: wake_up * allowed, "too small"), (lambda wake_up, allowed: wake_up, None)],
     "9.3": [(lambda cores, runs, asks: cores, "that ask"), (lambda cores, runs, asks: cores - runs, "that sleep")],
+    "10.1": [(lambda records, gib: 1.0, "too small"), (lambda records, gib: 1e12, "too large")],
+    "10.2": [
+        (lambda compute_values, batch, size: compute_values(batch), "was given [10] rows"),
+        (lambda compute_values, batch, size: batch["rewards"], "differ from those"),
+    ],
+    "10.3": [((4096, 32), "too small"), ((2 * 4096, 64), "too large")],
 }
 
 
