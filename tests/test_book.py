@@ -228,8 +228,8 @@ def test_the_largest_page_is_light(visits):
 
 def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(visits, run):
     text = visits["index.html"].text
-    assert text.count("You see:") == text.count("Change:") == 5
-    assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 10
+    assert text.count("You see:") == text.count("Change:") == 8
+    assert len(re.findall(r"”: (supported|refuted|partly)", text)) == 16
     judgements = judge(all_claims(), load_runs(run, ROOT / "results"))
     outcomes = Counter(judgement.first[1].outcome for judgement in judgements)
     assert f"Of the {len(judgements)} claims" in text and f"{outcomes['refuted']} were refuted" in text
