@@ -234,7 +234,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
     ],
     "9.1": [(lambda records, steps: steps * 0.02 * 100, "too large"), (lambda records, steps: 1e-6, "too small")],
     "9.2": [(lambda wake_up, allowed: wake_up * allowed, "too small"), (lambda wake_up, allowed: wake_up, None)],
-    "9.3": [(lambda cores, runs, asks: cores, "that ask"), (lambda cores, runs, asks: cores - runs, "that sleep")],
+    "9.3": [(lambda cores, runs, polls: cores, "that poll"), (lambda cores, runs, polls: cores - runs, "that sleep")],
     "10.1": [(lambda records, gib: 1.0, "too small"), (lambda records, gib: 1e12, "too large")],
     "10.2": [
         (lambda compute_values, batch, size: compute_values(batch), "was given [10] rows"),

@@ -55,10 +55,10 @@ def bytes_without_states(records: Records, count: int = ARTICLE_ACTIONS) -> floa
 
 
 def update_bytes(records: Records, count: int, rows: int) -> float:
-    """Bytes of one update with `count` actions and `rows` states, scaled from the largest one measured."""
-    largest = max(records.series("large_actions.update_peak", "actions", features=1))
-    measured = records.get("large_actions.update_peak", actions=largest, features=1)
-    return measured.value / largest / measured.setting["rows"] * count * rows
+    """Bytes of one update with `count` actions and `rows` states, scaled from what a state adds to the largest one
+    measured."""
+    measured = records.get("large_actions.update_per_state")
+    return measured.value / measured.setting["actions"] * count * rows
 
 
 def judge_one_hot(records: Records) -> Finding:

@@ -48,11 +48,15 @@ def bytes_without_states(bench: Bench, backend: PearlBackend) -> int:
 
 
 def update_peaks(bench: Bench, backend: PearlBackend) -> None:
-    """Peak of the learner's whole update, by the number of actions."""
+    """Peak of the learner's whole update, by the number of actions; and, for the most actions, what each further state
+    of the batch adds to it, which leaves out what does not grow with the batch."""
     for count in bench.settings.action_counts:
         rows = bench.settings.batch_size(count)
         peak = backend.run(pearl.update_peak, count, 1, rows, bench.device)
         bench.add("update_peak", peak, source=backend.source, actions=count, rows=rows, features=1)
+    fewer = rows // 2
+    added = peak - backend.run(pearl.update_peak, count, 1, fewer, bench.device)
+    bench.add("update_per_state", added / (rows - fewer), source=backend.source, actions=count)
 
 
 def since_start(bench: Bench, backend: PearlBackend) -> None:

@@ -67,13 +67,10 @@ def q_values(net: nn.Module, states: torch.Tensor, actions: torch.Tensor) -> tor
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
-    """The critics' layers, and the actor's except its softmax."""
-    widths = [inputs, *HIDDEN]
-    pairs = itertools.pairwise(widths)
-    return nn.Sequential(
-        *(layer for before, after in pairs for layer in (nn.Linear(before, after), nn.ReLU())),
-        nn.Linear(widths[-1], outputs),
-    )
+    """The critics' layers, and the actor's except its softmax. As in Pearl, each layer is a block with its ReLU, so the
+    outer loop still holds a block's input while the block computes."""
+    blocks = (nn.Sequential(nn.Linear(*widths), nn.ReLU()) for widths in itertools.pairwise([inputs, *HIDDEN]))
+    return nn.Sequential(*blocks, nn.Linear(HIDDEN[-1], outputs))
 
 
 class _Learner:

@@ -26,5 +26,5 @@ def update(count: int, features: int) -> dict[str, int]:
         "graph of both critics: hidden layers": 2 * pair * sum(HIDDEN),
         "target critic: the state, repeated": pair * STATE,
         "target critic: state and action, per action": pair * (STATE + features),
-        "target critic: first layer, before and after its ReLU": 2 * pair * HIDDEN[0],
+        "target critic: input of the second layer, before and after its ReLU": pair * (HIDDEN[0] + 2 * HIDDEN[1]),
     }

@@ -10,6 +10,7 @@ RECORDS = (
     Quantity("stored", "B", ("scheme", "part", "actions", "features"), (SOURCE, "history", "copies")),
     Quantity("stored_ratio", "ratio", ("actions",)),
     Quantity("update_peak", "B", (*SIZE, "features", SOURCE)),
+    Quantity("update_per_state", "B", ("actions", SOURCE)),  # what each further state of the batch adds to the peak
     Quantity("update_peak_factored", "B", (*SIZE, SOURCE)),
     Quantity("batch_peak", "B", (*SIZE, "encoding", SOURCE)),
     Quantity("since_start_peak", "B", ("stored", "actions", SOURCE)),

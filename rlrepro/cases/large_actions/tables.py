@@ -18,12 +18,16 @@ def transition_table(records: Records) -> str:
 
 
 def update_table(records: Records) -> str:
-    """Peak of the whole update by the number of actions: predicted, measured, ratio."""
+    """Peak of the whole update by the number of actions, and what a further state adds: predicted, measured, ratio."""
     rows = []
-    for record in records.where("large_actions.update_peak", features=1):
-        count, size = record.setting["actions"], record.setting["rows"]
-        expected = sum(predicted_bytes.update(count, 1).values()) * size
-        ratio = f"{record.value / expected:.2f}"
+    for record in (
+        *records.where("large_actions.update_peak", features=1),
+        records.get("large_actions.update_per_state"),
+    ):
+        count, size = record.setting["actions"], record.setting.get("rows")
+        expected = sum(predicted_bytes.update(count, 1).values()) * (size or 1)
+        ratio = f"{record.value / expected:.3f}"
+        size = size or "each further state"
         rows.append((f"{count:,}", size, format_value(expected, "B"), format_value(record.value, "B"), ratio))
     return markdown_table(("actions", "batch size", "predicted", "measured", "ratio"), rows)
 

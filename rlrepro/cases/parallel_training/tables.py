@@ -20,8 +20,8 @@ def times_alone(records: Records, name: str, **setting) -> str:
     """How many times longer it takes with several at once than alone, beside what sharing the cores explains."""
     values = records.series(f"parallel_training.{name}", "processes", **setting)
     return "\n".join(
-        f"{count} at once take {value / values[1]:.3g} times one alone; sharing the cores explains "
-        f"{max(1, count / cores(records)):.3g}"
+        f"{count} at once take {value / values[1]:.3g} times one alone ({format_value(values[1], 's')}); sharing the "
+        f"cores explains {(share := max(1, count / cores(records))):.3g}, which leaves {value / values[1] / share:.3g}"
         for count, value in values.items()
         if count > 1
     )
@@ -52,6 +52,24 @@ def switch_table(records: Records) -> str:
         )
         rows.append((threads, waits, *(f"{values[max(values)]:.2f}" for values in series)))
     return markdown_table(("threads", "waits", "core taken away, per gradient step", "given up"), rows)
+
+
+def cpu_without_waiting(records: Records) -> str:
+    """Why even runs of one thread each, which wait for nobody, need more CPU time side by side than alone."""
+    setting = POOL | {"threads": "one", "waits": "default"}
+    cpu, taken = (
+        records.series(f"parallel_training.{name}", "processes", **setting) for name in ("step_cpu", "taken_away")
+    )
+    alone, count, most = (
+        median(each.value for each in records.all("parallel_training.step_cpu", **setting, processes=1)),
+        cores(records),
+        max(cpu),
+    )
+    return (
+        f"One thread each, CPU time of a gradient step over that of one alone ({format_value(alone, 's')}): "
+        f"{cpu[count] / alone:.3g} with a run for each of {count} cores, {cpu[most] / alone:.3g} with {most} runs, "
+        f"where the system takes a core away {taken[most]:.2g} times per gradient step ({taken[count]:.2g} before)."
+    )
 
 
 def framework_threads(records: Records) -> str:
@@ -128,9 +146,10 @@ def hypothesis_table(records: Records) -> str:
         ),
         (
             "threads that spin while they wait",
-            "the slowdown goes away with one thread each, and also with as many threads as before that sleep while "
-            "they wait",
-            f"{with_one:.3g}× with one thread, {unspun:.3g}× without spinning, {passive:.3g}× passive",
+            "most of the slowdown goes away with one thread each, and also with as many threads as before that sleep "
+            "while they wait",
+            f"of {slower:.3g}×, {with_one:.3g}× is left with one thread, {unspun:.3g}× without spinning, "
+            f"{passive:.3g}× passive (falling asleep and waking up takes time too)",
             max(with_one, unspun, passive) <= max(SLOWER, slower / 2),
         ),
     ]

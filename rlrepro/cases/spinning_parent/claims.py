@@ -116,7 +116,7 @@ def _time(record: Record) -> str:
 
 
 SEE, OTHERS = "See the parent work", "What it costs others"
-BUYS, LOADED = "What asking buys, and what sleeping costs", "The same flags, and transitions that come late"
+BUYS, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
 CLAIMS = [
     Claim(
         "PE1",

@@ -71,7 +71,7 @@ def plot_side_by_side(records: Records):
 
 def plot_ours_ratio(records: Records):
     """Time of a step, ours over theirs, against the time of an environment's step."""
-    figure, axes = figures.new_figure("Sleeping against asking: time of a step", width=8)
+    figure, axes = figures.new_figure("Sleeping against polling: time of a step", width=8)
     ratios = sorted(records.all("spinning_parent.ours_ratio"), key=lambda record: record.setting["seconds"])
     seconds, values = [record.setting["seconds"] for record in ratios], [record.value for record in ratios]
     around = [

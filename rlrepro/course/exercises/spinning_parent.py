@@ -32,11 +32,11 @@ def longest_step_awake(my_limit, records):
 
 @exercise("9.3")
 def cores_for_environments(my_cores, records):
-    """A function of (cores, runs, asks): how many cores are left for environments."""
-    for cores, runs, asks in ((8, 2, True), (8, 2, False), (4, 6, True), (1, 1, True)):
-        expected = max(0, cores - runs) if asks else cores
-        if (answer := my_cores(cores, runs, asks)) != expected:
+    """A function of (cores, runs, polls): how many cores are left for environments."""
+    for cores, runs, polls in ((8, 2, True), (8, 2, False), (4, 6, True), (1, 1, True)):
+        expected = max(0, cores - runs) if polls else cores
+        if (answer := my_cores(cores, runs, polls)) != expected:
             raise Hint(
-                f"{runs} runs on {cores} cores, with parents that {'ask' if asks else 'sleep'}: {answer} is not right. "
-                "Each run has one parent, and there are never fewer than no cores."
+                f"{runs} runs on {cores} cores, with parents that {'poll' if polls else 'sleep'}: {answer} is not "
+                "right. Each run has one parent, and there are never fewer than no cores."
             )
