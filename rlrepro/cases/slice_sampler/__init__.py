@@ -12,6 +12,7 @@ CHAPTER = "03_slice_sampler"
 BUGGY, FIXED, NEWEST = "0.6.0", "0.7.0", "0.14.1"
 RELEASES = ("0.6.0", "0.7.0", "0.8.1", "0.9.2", "0.10.1", "0.11.1", "0.12.0", "0.13.3", "0.14.1")
 MILLION = 1_000_000
+ID_BYTES = {"bool": 1, "int32": 4, "int64": 8}  # the ids of the last one are those of all sections but one
 
 
 @dataclass(frozen=True)

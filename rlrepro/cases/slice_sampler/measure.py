@@ -1,20 +1,21 @@
 """The chapter's loops, one per section: each runs workloads under the releases and adds records."""
 
 import os
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from rlrepro.cases.common.bench import Bench
-from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST, workloads
+from rlrepro.cases.slice_sampler import BUGGY, FIXED, ID_BYTES, NEWEST, workloads
 from rlrepro.cases.slice_sampler.buffers import check_memory, drop, missing_on_card
-from rlrepro.lab import Comparison, Release, timeline
+from rlrepro.lab import Comparison, Release
 
 SCANNING, CACHED = ["episode", "done"], ["episode cached", "done cached"]
 ONLINE = ["episode", "episode cached", "ours"]
-ID_BYTES = {"bool": 1, "int32": 4, "int64": 8}  # the ids of the last one are those of the other sections
 ID_PASSES = {BUGGY: 4, NEWEST: 2}  # reads and writes of all ids for one sample
 FLAG_PASSES = 4
+WRITES_AT_ONCE = 3  # of a release, before it is the next one's turn
 TURNS = 3  # times as many as elsewhere, since releases in processes of their own differ most from turn to turn
 ENVIRONMENT = {
     "RL_LOGGING_LEVEL": "WARNING",  # torchrl reports each buffer it makes
@@ -41,6 +42,7 @@ def sample_by_stored(bench: Bench) -> None:
             seconds = _sampling(bench, release, stored, capacity)
             setting = {"release": release.version, "stored": stored, "capacity": capacity}
             _add_times(bench, "sample", seconds, storage="cpu", **setting)
+            bench.add("page_faults", release.run(workloads.page_faults, stored, capacity), **setting)
             if release.version == BUGGY:
                 _add_ratio(bench, "done_ratio", seconds["episode"], seconds["done"], **setting)
                 _add_ratio(bench, "cache_ratio", seconds["episode"], seconds["episode cached"], **setting)
@@ -79,7 +81,8 @@ def sample_on_card(bench: Bench) -> dict[tuple[int, int], int]:
 
 
 def bytes_moved(bench: Bench) -> None:
-    """Bytes that one sample reads and writes, and its time, by the width of the ids; beside what shapes predict."""
+    """Bytes that one sample reads and writes, and its time, by the width of the ids; beside what shapes predict, and
+    the time that finding the flags takes in any release."""
     buggy, _, newest = _releases(bench)
     stored, capacity = bench.settings.moved_stored, bench.settings.capacity
     for release in (buggy, newest):
@@ -91,6 +94,8 @@ def bytes_moved(bench: Bench) -> None:
             bench.add("moved_in", np.median(counted["seconds"]), samples=counted["seconds"], **setting)
             bench.add("moved_predicted", predicted, **setting)
             bench.add("moved_of_predicted", counted["bytes"] / predicted, **setting)
+    seconds = newest.run(workloads.finding_flags, stored, capacity)
+    bench.add("flags_in", np.median(seconds), samples=seconds, stored=stored)
 
 
 def upstream_fixes(bench: Bench) -> None:
@@ -133,15 +138,23 @@ def sample_after_writes(bench: Bench) -> None:
 
 
 def both_loops_by_release(bench: Bench) -> dict[str, str]:
-    """A buffer that does not change, and the online loop, in each release. Returns the errors by release."""
-    stored, repeats, errors = bench.settings.timeline_stored, bench.settings.repeats, {}
-    releases = _releases(bench)
-    for point in timeline("torchrl", bench.settings.timeline, workloads.both_loops, stored, repeats, running=releases):
-        if point.error:
-            errors[point.version] = point.error
-        for which, seconds in (point.value or {}).items():
-            loop, name = which.split(", ")
-            bench.add("timeline", seconds, release=point.version, loop=loop, sampler=name, stored=stored)
+    """A buffer that does not change, and the online loop, in each release. The releases take turns, so that a machine
+    that changes its pace favours none. Returns the errors by release."""
+    settings, taken, errors = bench.settings, defaultdict(list), {}
+    stored = settings.timeline_stored
+    for _ in range(settings.repeats):
+        for version in (version for version in settings.timeline if version not in errors):
+            try:
+                release = bench.release(f"torchrl=={version}")
+                loops = release.run(workloads.both_loops, stored, 2 * stored, WRITES_AT_ONCE)
+            except Exception as error:  # of any kind: the other releases still run
+                errors[version] = f"{type(error).__name__}: {error}"
+                continue
+            for which, seconds in loops.items():
+                taken[version, *which] += seconds
+    for (version, loop, name), seconds in taken.items():
+        setting = {"release": version, "loop": loop, "sampler": name, "stored": stored}
+        bench.add("timeline", np.median(seconds), samples=seconds, **setting)
     return errors
 
 

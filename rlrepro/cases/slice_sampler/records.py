@@ -5,12 +5,14 @@ from rlrepro.evidence import Quantity
 
 RECORDS = (
     Quantity("sample", "s", ("release", "stored", "capacity", "storage", "sampler")),  # storage: "cpu" or "cuda"
+    Quantity("page_faults", "count", ("release", "stored", "capacity"), zero=True),  # of one sample by episode id
     Quantity("done_ratio", "ratio", ("release", "stored", "capacity")),
     Quantity("cache_ratio", "ratio", ("release", "stored", "capacity")),
     Quantity("ours_ratio", "ratio", ("release", "stored", "capacity")),
     Quantity("floor_ratio", "ratio", ("release", "stored", "capacity")),
     Quantity("moved", "B", ("release", "dtype", "stored")),  # dtype: of the episode ids
     Quantity("moved_in", "s", ("release", "dtype", "stored")),
+    Quantity("flags_in", "s", ("stored",)),  # finding the flags that are set, alone
     Quantity("moved_predicted", "B", ("release", "dtype", "stored")),
     Quantity("moved_of_predicted", "ratio", ("release", "dtype", "stored")),
     Quantity("heeds_end_key", "yes/no", ("release",)),

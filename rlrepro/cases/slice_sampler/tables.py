@@ -2,10 +2,11 @@
 
 import itertools
 
-from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
+from rlrepro.cases.slice_sampler import BUGGY, FIXED, ID_BYTES, NEWEST
 from rlrepro.cases.slice_sampler.claims import ARTICLE_SECONDS
 from rlrepro.cases.slice_sampler.plots import LINES
 from rlrepro.evidence.records import Record, Records
+from rlrepro.evidence.tables import markdown_table
 from rlrepro.lab.units import format_value
 
 
@@ -27,13 +28,33 @@ def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str
 
 
 def moved_list(records: Records) -> str:
-    """Bytes that one sample moves, and how they compare with the prediction, by release and width of the ids."""
+    """Bytes that one sample moves, its time, and how the bytes compare with the prediction, by release and width of the
+    ids; and the time of the step that does not depend on the width."""
     lines = []
     for ratio in records.all("slice_sampler.moved_of_predicted"):
         moved = records.get("slice_sampler.moved", **ratio.setting)
         release, dtype = ratio.setting["release"], ratio.setting["dtype"]
-        lines.append(f"- {release}, {dtype}: {_shown(moved)} moved, {ratio.value:.4f} times the prediction")
+        seconds = records.get("slice_sampler.moved_in", **ratio.setting)
+        lines.append(
+            f"- {release}, {dtype}: {_shown(moved)} moved in {_shown(seconds)}, {ratio.value:.4f} times the prediction"
+        )
+    flags = records.get("slice_sampler.flags_in")
+    lines.append(f"- finding the flags that are set (`nonzero`), in any release: {_shown(flags)} of it")
     return "\n".join(lines)
+
+
+def fault_table(records: Records) -> str:
+    """Pages that the system hands out anew during one sample by episode id, next to the bytes of all ids."""
+    capacity = max(record.setting["capacity"] for record in records.all("slice_sampler.page_faults"))
+    faults = {
+        release: records.series("slice_sampler.page_faults", "stored", release=release, capacity=capacity)
+        for release in (BUGGY, NEWEST)
+    }
+    rows = [
+        (f"{stored:,}", format_value(stored * ID_BYTES["int64"], "B"), *(f"{faults[r][stored]:,.0f}" for r in faults))
+        for stored in faults[BUGGY]
+    ]
+    return markdown_table(("stored", "a copy of all ids", *(f"page faults, {release}" for release in faults)), rows)
 
 
 def upstream_list(records: Records) -> str:

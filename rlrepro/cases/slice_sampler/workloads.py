@@ -3,11 +3,11 @@
 Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "done"])
 """
 
+import resource
 import sys
 import time
 from itertools import cycle
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -78,15 +78,14 @@ def online(
     return seconds
 
 
-def both_loops(stored: int, repeats: int, device: str = "cpu") -> dict[str, float]:
-    """Median seconds of a sample, by default and cached, from a buffer that does not change and after each write."""
+def both_loops(stored: int, capacity: int, repeats: int) -> dict[tuple[str, str], list[float]]:
+    """Seconds of a sample, by default and cached, from a buffer that does not change and after each write."""
     names = ["episode", "episode cached"]
-    capacity = stored + 2 * repeats * WRITE_SIZE
     loops = {
-        "still": sampling(stored, capacity, names, repeats, device),
-        "online": online(stored, capacity, names, repeats, device),
+        "still": sampling(stored, capacity, names, repeats),
+        "online": online(stored, capacity, names, repeats),
     }
-    return {f"{loop}, {name}": float(np.median(loops[loop][name])) for loop in loops for name in names}
+    return {(loop, name): loops[loop][name] for loop in loops for name in names}
 
 
 def heeds_end_key() -> bool:
@@ -110,6 +109,23 @@ def moved(stored: int, capacity: int, name: str, ids: str = "int64", repeats: in
     with Moved() as counted:
         draw()
     return {"bytes": counted.bytes, "seconds": [_seconds(draw, "cpu", at_least=0) for _ in range(repeats)]}
+
+
+def finding_flags(stored: int, capacity: int, repeats: int = 10) -> list[float]:
+    """Seconds of `nonzero` alone, which looks for the flags that are set, `repeats` times."""
+    flags = buffer(stored, capacity)._storage[:]["done"].flatten()
+    flags.nonzero()
+    return [_seconds(flags.nonzero, "cpu", at_least=0) for _ in range(repeats)]
+
+
+def page_faults(stored: int, capacity: int, repeats: int = 3) -> float:
+    """Pages of memory that the system hands out anew during one sample by episode id, of `repeats` samples."""
+    draw = with_sampler(buffer(stored, capacity), sampler("episode")).sample
+    draw()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(repeats):
+        draw()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / repeats
 
 
 class Moved(TorchDispatchMode):
