@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items):
         if "run" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(limit(RUN_SECONDS)))
             item.add_marker(pytest.mark.notebooks)
-        if "releases" in item.fixturenames:  # their processes take long to start; the notebooks start them too
+        if {"releases", "visits"} & set(item.fixturenames):  # start many processes; open every page in a browser
             item.add_marker(pytest.mark.slow)
     if not _sees_gpu():
         for item in items:

@@ -264,6 +264,7 @@ def shown(page, slider):
     return box.locator("img:visible").get_attribute("src")
 
 
+@pytest.mark.slow
 def test_moving_each_slider_changes_its_picture(browser, site, pages):
     context, moved = browser.new_context(), 0
     for name in pages:
