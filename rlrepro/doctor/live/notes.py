@@ -100,6 +100,24 @@ class Buffer:
 
 
 @dataclass
+class Spent:
+    """What the calls of one method took: wall seconds, those of its thread on a core, and the most it worked on."""
+
+    place: Place
+    own: Place | None
+    calls: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    most: int = 0
+
+    def called(self, seconds: float, cpu_seconds: float, most: int, calls: int = 1) -> None:
+        self.calls += calls
+        self.seconds += seconds
+        self.cpu_seconds += cpu_seconds
+        self.most = max(self.most, most)
+
+
+@dataclass
 class Notes:
     """What one process has been seen to do. Pickled, it arrives empty: a child takes its own notes."""
 
@@ -109,6 +127,7 @@ class Notes:
     stages: dict[str, Stage] = field(default_factory=dict)
     gradients_while_collecting: Place | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    spent: dict[str, Spent] = field(default_factory=dict)  # by what is known to waste time
     activities: dict[str, Activity] = field(default_factory=dict)  # by thread
     torch_threads: dict[str, int] = field(default_factory=dict)  # by process
     cut_short: list[str] = field(default_factory=list)  # stages that were running when the run was ended
@@ -137,6 +156,7 @@ class Notes:
             self.passes,
             self.stages,
             self.buffers,
+            self.spent,
             self.activities,
             self.torch_threads,
             self.cut_short,
@@ -188,6 +208,9 @@ class Notes:
                 self.passes[kind] = each
         for name, each in other.stages.items():
             self.stages.setdefault(name, Stage()).add(each)
+        for name, each in other.spent.items():
+            if (known := self.spent.setdefault(name, each)) is not each:
+                known.called(each.seconds, each.cpu_seconds, each.most, each.calls)
         for name, each in other.buffers.items():
             known = self.buffers.setdefault(name, each)
             for batch, times in each.seconds.items() if known is not each else ():

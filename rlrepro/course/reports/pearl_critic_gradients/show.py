@@ -1,10 +1,10 @@
 import sys
 
 import torch
-from pearl.policy_learners.sequential_decision_making.soft_actor_critic import SoftActorCritic
 from pearl.action_representation_modules.identity_action_representation_module import (
     IdentityActionRepresentationModule,
 )
+from pearl.policy_learners.sequential_decision_making.soft_actor_critic import SoftActorCritic
 from pearl.replay_buffers.transition import TransitionBatch
 from pearl.utils.instantiations.spaces.discrete_action import DiscreteActionSpace
 from torch.autograd.graph import saved_tensors_hooks

@@ -5,6 +5,9 @@ import torch
 from pearl.action_representation_modules.identity_action_representation_module import (
     IdentityActionRepresentationModule,
 )
+from pearl.history_summarization_modules.identity_history_summarization_module import (
+    IdentityHistorySummarizationModule,
+)
 from pearl.policy_learners.sequential_decision_making.soft_actor_critic import SoftActorCritic
 from pearl.replay_buffers.transition import TransitionBatch
 from pearl.utils.instantiations.spaces.discrete_action import DiscreteActionSpace
@@ -23,6 +26,7 @@ class TestSoftActorCriticActorLoss(unittest.TestCase):
             critic_hidden_dims=[8],
             action_representation_module=IdentityActionRepresentationModule(ACTIONS, 2),
         )
+        self.learner.set_history_summarization_module(IdentityHistorySummarizationModule())
         mask = torch.zeros(BATCH, ACTIONS, dtype=torch.bool)
         mask[:, -1] = True
         self.batch = TransitionBatch(

@@ -2,7 +2,6 @@ import gc
 import weakref
 
 import pytest
-
 from stable_baselines3 import A2C, DQN, PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 

@@ -1,0 +1,100 @@
+"""Does a watch see the problems that are open in the newest releases, and leave runs with a fix alone?"""
+
+import pytest
+
+from rlrepro.cases.nan_scan import workloads as nan_scan
+from rlrepro.cases.spinning_parent import workloads as spinning_parent
+from rlrepro.cases.value_pass import workloads as value_pass
+from rlrepro.doctor import watch
+from rlrepro.doctor.live.activity import Activity
+from rlrepro.doctor.live.notes import Notes, Place, Spent
+from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
+from rlrepro.doctor.rules.running_open import nan_search, whole_train_batch
+from rlrepro.doctor.rules.running_open import spinning_parent as spinning
+
+HERE = Place(__file__, 1, "test")
+
+
+def watched(fn, *args, **kwargs):
+    with watch(show=False) as seen:
+        fn(*args, **kwargs)
+    return seen
+
+
+def codes(seen):
+    return [finding.code for finding in seen.findings]
+
+
+def test_the_whole_buffer_is_searched_for_nan(one_thread):
+    seen = watched(nan_scan.train, "SAC", stored=100_000, collects=20)
+    assert codes(seen) == ["RUN008"]
+    assert seen.notes.spent[NAN_SEARCH].most > 100_000 and "21 searches" in seen.findings[0].message
+    fixed = watched(nan_scan.train, "SAC", stored=100_000, collects=200, incremental=True)
+    assert codes(fixed) == []
+
+
+def steps(wait, seconds, count):
+    env = spinning_parent.open_env(2, seconds, wait)
+    try:
+        spinning_parent._steps(env, env.rand_action(), count)
+    finally:
+        env.close()
+
+
+def test_a_parent_that_spins(one_thread):
+    seen = watched(steps, "theirs", 0.02, 50)
+    assert codes(seen) == ["RUN009"]
+    wait = seen.notes.spent[WAIT]
+    assert wait.calls >= 50 and wait.cpu_seconds > 0.5
+    assert codes(watched(steps, "ours", 0.02, 50)) == []
+    assert codes(watched(steps, "theirs", 0.0, 50)) == []  # spinning pays where steps are short
+
+
+def update(way, rows, minibatch):
+    learner = value_pass.make_learner("nature", rows, minibatch, way)
+    value_pass._update(learner, value_pass.make_episodes("nature", rows), minibatch)
+
+
+def test_a_value_network_that_gets_the_whole_train_batch(one_thread):
+    pytest.importorskip("ray.rllib.algorithms.ppo", reason="RLlib is not installed", exc_type=ImportError)
+    seen = watched(update, "released", 200, 16)
+    assert codes(seen) == ["RUN010"]
+    assert "202 timesteps at once" in seen.findings[0].message
+    assert "general_advantage_estimation.py" in seen.findings[0].message
+    assert "next to minibatch_size 16" in seen.findings[0].message
+    assert codes(watched(update, "chunked", 200, 16)) == []
+
+
+def notes(name, trained=10.0, **spent):
+    result = Notes()
+    result.spent[name] = Spent(HERE, HERE, **spent)
+    result.activities["1"] = Activity(began=1.0, ended=1.0 + trained)
+    return result
+
+
+@pytest.mark.parametrize(
+    "calls, seconds, found", [(10, 1.0, True), (9, 1.0, False), (10, 0.9, False), (1_000, 5.0, True)]
+)
+def test_a_search_matters_from_a_share_of_the_run_on(calls, seconds, found):
+    assert bool([*nan_search(notes(NAN_SEARCH, calls=calls, seconds=seconds))]) is found
+
+
+@pytest.mark.parametrize(
+    "calls, seconds, cpu_seconds, found",
+    [(100, 2.0, 2.0, True), (100, 2.0, 0.9, False), (10_000, 2.0, 2.0, False), (100, 0.5, 0.5, False)],
+)
+def test_a_wait_has_to_be_long_and_busy(calls, seconds, cpu_seconds, found):
+    seen = notes(WAIT, calls=calls, seconds=seconds, cpu_seconds=cpu_seconds)
+    assert bool([*spinning(seen)]) is found
+
+
+def test_processes_of_a_run_are_added_up(tmp_path):
+    one = notes(NAN_SEARCH, calls=10, seconds=1.0, most=5)
+    one.keep_in(tmp_path)
+    one.write()
+    (path,) = tmp_path.glob("*.json")
+    total = Notes()
+    for _ in range(2):
+        total.add(Notes.read(path))
+    assert vars(total.spent[NAN_SEARCH]) == vars(Spent(HERE, HERE, 20, 2.0, 0.0, 5))
+    assert [*whole_train_batch(total)] == []
