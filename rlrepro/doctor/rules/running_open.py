@@ -12,7 +12,7 @@ LIVE = {"words": (), "live": True}
 SHARE = 0.1  # of the training time, from which on a search or a wait matters
 FEWEST = 10  # calls, below which a search may be the project's own, and a wait that of a start
 LONG_SECONDS = 2e-3  # of a wait; shorter ones are over sooner than a sleeping process wakes up
-BUSY = 0.5  # of a wait, in which a process that sleeps would not use its core
+BUSY = 0.25  # of a wait on a core: a process that spins gets a share of a contended core, one that sleeps needs little
 
 
 @rule(
