@@ -101,20 +101,23 @@ class Buffer:
 
 @dataclass
 class Spent:
-    """What the calls of one method took: wall seconds, those of its thread on a core, and the most it worked on."""
+    """What the calls of one method took: wall seconds, those of its thread on a core, those of the longest call, and the
+    most that one worked on."""
 
     place: Place
     own: Place | None
     calls: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    longest: float = 0.0
     most: int = 0
 
-    def called(self, seconds: float, cpu_seconds: float, most: int, calls: int = 1) -> None:
-        self.calls += calls
-        self.seconds += seconds
-        self.cpu_seconds += cpu_seconds
-        self.most = max(self.most, most)
+    def add(self, other: "Spent") -> None:
+        self.calls += other.calls
+        self.seconds += other.seconds
+        self.cpu_seconds += other.cpu_seconds
+        self.longest = max(self.longest, other.longest)
+        self.most = max(self.most, other.most)
 
 
 @dataclass
@@ -210,7 +213,7 @@ class Notes:
             self.stages.setdefault(name, Stage()).add(each)
         for name, each in other.spent.items():
             if (known := self.spent.setdefault(name, each)) is not each:
-                known.called(each.seconds, each.cpu_seconds, each.most, each.calls)
+                known.add(each)
         for name, each in other.buffers.items():
             known = self.buffers.setdefault(name, each)
             for batch, times in each.seconds.items() if known is not each else ():

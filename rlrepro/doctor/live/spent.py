@@ -17,17 +17,16 @@ def probe_spent(notes: Notes, name: str, count=None):
         def timed(self, *args, **kwargs):
             if inside:
                 return method(self, *args, **kwargs)
-            if name not in notes.spent:
-                place, own = places(self)
-                notes.spent[name] = Spent(place, own)
+            if (spent := notes.spent.get(name)) is None:
+                spent = notes.spent[name] = Spent(*places(self))
             inside.append(self)
             wall, cpu = time.perf_counter(), time.thread_time()
             try:
                 return method(self, *args, **kwargs)
             finally:
                 inside.pop()
-                size = count(self) if count else 0
-                notes.spent[name].called(time.perf_counter() - wall, time.thread_time() - cpu, size)
+                wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
+                spent.add(Spent(spent.place, spent.own, 1, wall, cpu, wall, count(self) if count else 0))
                 notes.write_now_and_then()
 
         return timed

@@ -78,8 +78,9 @@ def finding(code: str, place: Place, message: str, confidence: str = "high") -> 
 
 
 def _spent(notes: Notes, name: str) -> Spent | None:
-    """What a method took, where that is a part of the training time that matters."""
+    """What a method took, where its calls matter beside the training time; the longest may be the only one that has
+    anything to do."""
     spent = notes.spent.get(name)
-    if spent is None or spent.calls < FEWEST or spent.seconds < SHARE * Progress.of(notes).seconds:
+    if spent is None or spent.calls < FEWEST:
         return None
-    return spent
+    return spent if spent.seconds - spent.longest >= SHARE * Progress.of(notes).seconds else None
