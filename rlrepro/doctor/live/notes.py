@@ -101,8 +101,8 @@ class Buffer:
 
 @dataclass
 class Spent:
-    """What the calls of one method took: wall seconds, those of its thread on a core, those of the longest call, and the
-    most that one worked on."""
+    """What the calls of one method took: wall seconds, and those of its thread on a core; and of all calls the longest,
+    and the most that one worked on."""
 
     place: Place
     own: Place | None
