@@ -101,21 +101,21 @@ class Buffer:
 
 @dataclass
 class Spent:
-    """What the calls of one method took: wall seconds, and those of its thread on a core; and of all calls the longest,
-    and the most that one worked on."""
+    """What the calls of one method took: seconds of all, of those that waited long without ever sleeping, and of the
+    longest; and the most that one worked on."""
 
     place: Place
     own: Place | None
     calls: int = 0
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    awake_seconds: float = 0.0
     longest: float = 0.0
     most: int = 0
 
     def add(self, other: "Spent") -> None:
         self.calls += other.calls
         self.seconds += other.seconds
-        self.cpu_seconds += other.cpu_seconds
+        self.awake_seconds += other.awake_seconds
         self.longest = max(self.longest, other.longest)
         self.most = max(self.most, other.most)
 

@@ -2,10 +2,16 @@
 
 import time
 
+try:
+    from resource import RUSAGE_THREAD, getrusage
+except ImportError:  # only Linux has it
+    getrusage = None
+
 from rlrepro.doctor.live.call_sites import places
 from rlrepro.doctor.live.notes import Notes, Spent
 
 NAN_SEARCH, WAIT = "search for NaN", "wait for workers"
+LONG_SECONDS = 2e-3  # of a wait; shorter ones are over sooner than a sleeping process wakes up
 
 
 def probe_spent(notes: Notes, name: str, count=None):
@@ -20,15 +26,21 @@ def probe_spent(notes: Notes, name: str, count=None):
             if (spent := notes.spent.get(name)) is None:
                 spent = notes.spent[name] = Spent(*places(self))
             inside.append(self)
-            wall, cpu = time.perf_counter(), time.thread_time()
+            start, sleeps = time.perf_counter(), _sleeps()
             try:
                 return method(self, *args, **kwargs)
             finally:
                 inside.pop()
-                wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
-                spent.add(Spent(spent.place, spent.own, 1, wall, cpu, wall, count(self) if count else 0))
+                seconds = time.perf_counter() - start
+                awake = seconds if seconds >= LONG_SECONDS and _sleeps() == sleeps else 0.0
+                spent.add(Spent(spent.place, spent.own, 1, seconds, awake, seconds, count(self) if count else 0))
                 notes.write_now_and_then()
 
         return timed
 
     return make
+
+
+def _sleeps() -> float:
+    """How often this thread has gone to sleep, however many others want its core; NaN where no system counts that."""
+    return getrusage(RUSAGE_THREAD).ru_nvcsw if getrusage else float("nan")

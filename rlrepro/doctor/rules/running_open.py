@@ -11,8 +11,7 @@ from rlrepro.lab.units import format_value
 LIVE = {"words": (), "live": True}
 SHARE = 0.1  # of the training time, from which on a search or a wait matters
 FEWEST = 10  # calls, below which a search may be the project's own, and a wait that of a start
-LONG_SECONDS = 2e-3  # of a wait; shorter ones are over sooner than a sleeping process wakes up
-BUSY = 0.25  # of a wait on a core: a process that spins gets a share of a contended core, one that sleeps needs little
+AWAKE = 0.5  # of the time of waiting
 
 
 @rule(
@@ -46,12 +45,9 @@ def spinning_parent(notes: Notes) -> Iterator[Finding]:
     """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv asks its workers in a loop whether they are
     done. If environments or other training runs need that core, everything takes longer."""
     wait = _spent(notes, WAIT)
-    if wait is None or wait.seconds < LONG_SECONDS * wait.calls or wait.cpu_seconds < BUSY * wait.seconds:
-        return
-    message = (
-        f"{format_value(wait.cpu_seconds, 's')} on a core in {format_value(wait.seconds, 's')} of waiting for workers"
-    )
-    yield finding("RUN009", wait.own or wait.place, message)
+    if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
+        awake, seconds = (format_value(each, "s") for each in (wait.awake_seconds, wait.seconds))
+        yield finding("RUN009", wait.own or wait.place, f"{awake} without sleeping in {seconds} of waiting for workers")
 
 
 @rule(
