@@ -6,6 +6,7 @@ import math
 import time
 import traceback
 from copy import deepcopy
+from functools import lru_cache
 
 import numpy as np
 
@@ -94,12 +95,8 @@ class ValuePass:
 
     def __init__(self, network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1):
         self.learner = make_learner(network, rows, minibatch, way, device)
-        self.episodes, self.shared = make_episodes(network, rows), {}
-        *before, self.connector = self.learner._learner_connector.connectors
-        batch = {}
-        for piece in before:
-            batch = piece(rl_module=self.learner.module, batch=batch, episodes=self.episodes, shared_data=self.shared)
-        self.columns = next(iter(batch.values()))
+        self.connector = self.learner._learner_connector.connectors[-1]
+        self.columns, self.episodes, self.shared = _train_batch(network, rows, device)
         own = self.learner.module[MODULE].unwrapped()
         for number in range(1, modules):
             self.learner.module.add_module(f"policy_{number}", deepcopy(own))
@@ -112,6 +109,17 @@ class ValuePass:
         )
 
 
+@lru_cache(maxsize=1)
+def _train_batch(network: str, rows: int, device: str) -> tuple[dict, list, dict]:
+    """What the other connectors of the pipeline make: a train batch's columns, its episodes, and what they share.
+    Kept for the next run of the same size: making it takes longer than the value pass."""
+    learner, episodes = make_learner(network, rows, rows, "released", device), make_episodes(network, rows)
+    shared, batch = {}, {}
+    for piece in learner._learner_connector.connectors[:-1]:
+        batch = piece(rl_module=learner.module, batch=batch, episodes=episodes, shared_data=shared)
+    return next(iter(batch.values())), episodes, shared
+
+
 def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
     """Peak bytes of the value pass, and bytes held after it besides its results; what the value network was called
     with: timesteps at a time, and whether gradients were recorded."""
@@ -119,7 +127,6 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     import tree
 
     run = ValuePass(network, rows, minibatch, way, device, modules)
-    memory = peak_memory(run, device=device)
     module, calls = run.learner.module[MODULE].unwrapped(), []
     compute_values = module.compute_values
 
@@ -130,7 +137,8 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
 
     module.compute_values = spy
     result = run()
-    del module.compute_values
+    calls.clear()
+    memory = peak_memory(run, device=device, warmup=0)
     return {
         "peak": memory.peak_bytes,
         "held": memory.held_bytes - _own_bytes(result, device),

@@ -4,6 +4,8 @@
 - `show.py`: prints what is wrong, and exits with 1 while the problem is there;
 - `test_regression.py`: a test in the manner of the project's own;
 - `change.diff`: the smallest change that fixes the problem, in the release that is installed here.
+
+Pearl has no releases: its reports are for a commit, whose source the variable RLREPRO_PEARL names.
 """
 
 import ast
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from rlrepro.cases.large_actions import COMMIT
 from rlrepro.evidence.records import Records, read_records
 from rlrepro.evidence.tables import markdown_table
 from rlrepro.lab.limits import END_SECONDS, waiting_for
@@ -28,6 +31,7 @@ from rlrepro.lab.releases import UPSTREAM
 from rlrepro.lab.units import format_value
 from rlrepro.metadata import tomllib
 
+PEARL = "pearl"
 REPORTS = Path(__file__).parent
 RESULTS = REPORTS.parents[2] / "results"
 UNITS_OF_ROWS = {"rows": "count", "stored": "count", "seconds": "s"}
@@ -59,6 +63,11 @@ class Report:
         """The package that the change is for, as it is imported."""
         return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(), re.MULTILINE)[1]
 
+    @property
+    def package_folder(self) -> Path | None:
+        """The package as it is installed, or of the source of Pearl; None if it is missing."""
+        return _folder(self.package)
+
 
 def reports() -> dict[str, Report]:
     """All reports by ID."""
@@ -68,7 +77,7 @@ def reports() -> dict[str, Report]:
 def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
     """The report in Markdown, its title a heading of that level. `results` has a folder for each reference machine."""
     machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/"))}
-    environment, version = Environment(undefined=StrictUndefined), metadata.version(report.package)
+    environment, version = Environment(undefined=StrictUndefined), _version(report.package)
     text = environment.from_string((report.folder / "report.md").read_text()).render(
         release=f"{report.package} {version}",
         version=version,
@@ -83,23 +92,34 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
 
 
 def where(package: str, target: str) -> str:
-    """A link to the lines of "package.module:Class.method" in the release that is installed here."""
+    """A link to the lines of "package.module:Class.method" in the release that is installed here; without a source of
+    Pearl, its file."""
     module, _, name = target.partition(":")
-    file = "/".join(module.split(".")) + ".py"
-    nodes = ast.parse((_installed(package).parent / file).read_text()).body
+    file, version = "/".join(module.split(".")) + ".py", _version(package)
+    upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
+    if (folder := _folder(package)) is None:
+        return f"[`{name}`, {file}]({upstream.partition('#')[0].format(version=version, file=file)})"
+    nodes = ast.parse((folder.parent / file).read_text()).body
     for part in name.split("."):
         node = next((node for node in nodes if getattr(node, "name", None) == part), None)
         if node is None:
-            return f"`{name}`, which {package} {metadata.version(package)} does not have in {file}"
+            return f"`{name}`, which {package} {version} does not have in {file}"
         nodes = node.body
-    upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
     first, last = min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno
-    url = upstream.format(version=metadata.version(package), file=file, first=first, last=last)
+    url = upstream.format(version=version, file=file, first=first, last=last)
     return f"[`{name}`, {file}, lines {first} to {last}]({url})"
 
 
-def _installed(package: str) -> Path:
-    return Path(find_spec(package).submodule_search_locations[0])
+def _version(package: str) -> str:
+    return COMMIT if package == PEARL else metadata.version(package)
+
+
+def _folder(package: str) -> Path | None:
+    if package == PEARL:
+        source = os.environ.get("RLREPRO_PEARL")
+        return Path(source).resolve() / PEARL if source else None
+    spec = find_spec(package)
+    return spec and Path(spec.submodule_search_locations[0])
 
 
 def _tables(
@@ -135,7 +155,8 @@ def applied(report: Report):
     Raises ChangeDoesNotApply if the installed release does not have these lines.
     """
     with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
-        package = _installed(report.package)
+        if (package := report.package_folder) is None:
+            raise ChangeDoesNotApply(f"{report.id} needs a source of {report.package}; RLREPRO_PEARL names none")
         shutil.copytree(package, Path(folder) / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         command = ["git", "apply", "--unidiff-zero", "-p1", str(report.folder / "change.diff")]
         outside = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # of any repository around it
@@ -143,7 +164,7 @@ def applied(report: Report):
             done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True, timeout=allowed)
         if done.returncode:
             raise ChangeDoesNotApply(
-                f"{report.package} {metadata.version(report.package)} does not have the lines that {report.id} "
+                f"{report.package} {_version(report.package)} does not have the lines that {report.id} "
                 f"changes; if they were fixed upstream, remove the report: {done.stderr.strip()}"
             )
         yield Path(folder)

@@ -7,6 +7,7 @@ from rlrepro.doctor.live.notes import Notes, Pass
 
 KINDS = ("without gradients", "with gradients")
 WHOLE_STAGES = ("preprocess", "advantages")  # in which a rollout has several dimensions
+VALUES = "values"  # the stage in which RLlib computes those of a whole train batch
 COLLECTS_WITHOUT = "tianshou"  # the library whose collecting is known not to need gradients
 FEW = 64  # rows
 
@@ -89,7 +90,8 @@ def _noting(notes, running, pairs):
         if gradients and stage == "collect" and notes.gradients_while_collecting is None and _collects_without(owner):
             place, own = places(owner)
             notes.gradients_while_collecting = own or place
-        largest = passes.get(KINDS[gradients])
+        kind = KINDS[gradients] + (" for values" if stage == VALUES else "")
+        largest = passes.get(kind)
         if (largest is not None and rows <= largest.rows) or (stage == "collect" and not gradients):
             return  # a step in many environments is as large as there are environments
         repeated = _product(input) if pairs and gradients and input.grad_fn is None else 0
@@ -97,7 +99,7 @@ def _noting(notes, running, pairs):
             rows = input.shape[0]  # each of several tokens, agents or pixels
         if rows and (largest is None or rows > largest.rows):
             place, own = places(owner)
-            passes[KINDS[gradients]] = Pass(int(rows), place, own, stage, repeated)
+            passes[kind] = Pass(int(rows), place, own, stage, repeated)
             notes.write()  # this is rare, and a process may be killed at any time
 
     return note

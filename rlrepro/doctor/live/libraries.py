@@ -7,9 +7,10 @@ from rlrepro.doctor.live import timing
 from rlrepro.doctor.live.buffers import Origins, Reader, probe_sample
 from rlrepro.doctor.live.calibration import calibrate
 from rlrepro.doctor.live.clocks import Clocks
-from rlrepro.doctor.live.forwards import probe_convolution, probe_linear, probe_recurrent
+from rlrepro.doctor.live.forwards import VALUES, probe_convolution, probe_linear, probe_recurrent
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT, probe_spent
 from rlrepro.doctor.live.stages import Stages
 
 
@@ -31,6 +32,8 @@ def install(patches: Patches, notes: Notes) -> Stages:
     patches.when_imported("torch", layers)
     for each in STAGES:
         patches.when_imported(each.module, _methods(patches, each, stages.probe(each.name, each.sizes)))
+    for each, count in SPENT:
+        patches.when_imported(each.module, _methods(patches, each, probe_spent(notes, each.name, count)))
     origins = Origins()
     for module, cls, reader in BUFFERS:
         for method, probe in (("__init__", origins.probe), ("sample", probe_sample(notes, reader, clocks, origins))):
@@ -70,6 +73,10 @@ def _tianshou_before(self, *args, **kwargs) -> dict:
     return {"max_batchsize": getattr(self, "max_batchsize", getattr(self, "_batch", None))}
 
 
+def _rllib_sizes(self, *args, minibatch_size=None, **kwargs) -> dict:
+    return {"minibatch_size": minibatch_size or self.config.minibatch_size}
+
+
 SB3, BASE, POLICY, ALGORITHM = "stable_baselines3.common", ("BaseAlgorithm",), ("BasePolicy",), ("Algorithm",)
 LEARNER = "pearl.policy_learners.policy_learner"
 STAGES = (
@@ -83,9 +90,17 @@ STAGES = (
     Method("torchrl.collectors", ("SyncDataCollector", "Collector", "BaseCollector"), "rollout", "collect"),
     Method("torchrl.objectives.value", ("ValueEstimatorBase",), "forward", "advantages"),
     Method("torchrl.objectives", ("LossModule",), "forward", "loss"),
+    Method("ray.rllib.core.learner.learner", ("Learner",), "update", "learn", _rllib_sizes),
+    Method("ray.rllib.connectors.learner", ("GeneralAdvantageEstimation",), "__call__", VALUES),
     Method(LEARNER, ("PolicyLearner",), "act", "collect"),
     Method(LEARNER, ("PolicyLearner",), "preprocess_batch", "preprocess"),
     Method(LEARNER, ("PolicyLearner",), "learn_batch", "learn", _attributes("batch_size")),
+)
+
+
+SPENT = (  # methods whose time is noted, and how much they work on
+    (Method("tianshou.data", ("ReplayBuffer",), "hasnull", NAN_SEARCH), len),
+    (Method("torchrl.envs", ("ParallelEnv",), "_wait_for_workers", WAIT), None),
 )
 
 

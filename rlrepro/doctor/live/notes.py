@@ -100,6 +100,27 @@ class Buffer:
 
 
 @dataclass
+class Spent:
+    """What the calls of one method took: seconds of all, of those that waited long without ever sleeping, and of the
+    longest; and the most that one worked on."""
+
+    place: Place
+    own: Place | None
+    calls: int = 0
+    seconds: float = 0.0
+    awake_seconds: float = 0.0
+    longest: float = 0.0
+    most: int = 0
+
+    def add(self, other: "Spent") -> None:
+        self.calls += other.calls
+        self.seconds += other.seconds
+        self.awake_seconds += other.awake_seconds
+        self.longest = max(self.longest, other.longest)
+        self.most = max(self.most, other.most)
+
+
+@dataclass
 class Notes:
     """What one process has been seen to do. Pickled, it arrives empty: a child takes its own notes."""
 
@@ -109,6 +130,7 @@ class Notes:
     stages: dict[str, Stage] = field(default_factory=dict)
     gradients_while_collecting: Place | None = None
     buffers: dict[str, Buffer] = field(default_factory=dict)
+    spent: dict[str, Spent] = field(default_factory=dict)  # by what is known to waste time
     activities: dict[str, Activity] = field(default_factory=dict)  # by thread
     torch_threads: dict[str, int] = field(default_factory=dict)  # by process
     cut_short: list[str] = field(default_factory=list)  # stages that were running when the run was ended
@@ -137,6 +159,7 @@ class Notes:
             self.passes,
             self.stages,
             self.buffers,
+            self.spent,
             self.activities,
             self.torch_threads,
             self.cut_short,
@@ -188,6 +211,9 @@ class Notes:
                 self.passes[kind] = each
         for name, each in other.stages.items():
             self.stages.setdefault(name, Stage()).add(each)
+        for name, each in other.spent.items():
+            if (known := self.spent.setdefault(name, each)) is not each:
+                known.add(each)
         for name, each in other.buffers.items():
             known = self.buffers.setdefault(name, each)
             for batch, times in each.seconds.items() if known is not each else ():

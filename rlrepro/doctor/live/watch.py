@@ -20,8 +20,8 @@ def watch(*, show: bool = True):
     Gives a Report, which is filled when the block ends, however it ends: `findings`, a list of Finding, and `str` of
     it, which is printed unless `show` is False. What raises passes through.
 
-    Functions of torch, tianshou, Stable-Baselines3, TorchRL and Pearl are replaced meanwhile, and put back. On a GPU
-    torch.cuda.max_memory_allocated begins anew with each stage of the training. Raises RuntimeError within another
+    Functions of torch, tianshou, Stable-Baselines3, TorchRL, RLlib and Pearl are replaced meanwhile, and put back. On a
+    GPU torch.cuda.max_memory_allocated begins anew with each stage of the training. Raises RuntimeError within another
     watch.
     """
     if _running:

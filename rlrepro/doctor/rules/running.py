@@ -10,6 +10,8 @@ from rlrepro.doctor.finding import Finding, rule
 from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
+from rlrepro.doctor.rules.running_open import finding as _finding
+from rlrepro.doctor.rules.running_open import nan_search, spinning_parent, whole_train_batch
 from rlrepro.lab.units import format_value
 
 OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which on oversubscription is not an accident
@@ -29,7 +31,8 @@ SMALL_PASSES = 2  # times smaller than a gradient step's batch
 def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Finding]:
     """The findings of a run, from the notes of its processes and from their threads. Paths are relative to a folder."""
     findings = list(threads(notes, crowd, script))
-    for check in (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions):
+    checks = (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions)
+    for check in (*checks, nan_search, spinning_parent, whole_train_batch):
         findings += check(notes)
     return sorted(replace(finding, path=_below(Path(finding.path), folder)) for finding in findings)
 
@@ -205,7 +208,3 @@ def _cost(notes: Notes, large: Pass) -> str:
     if stage is None or None in (stage.peak_bytes, stage.before_bytes) or stage.peak_bytes <= stage.before_bytes:
         return ""
     return f"; the stage {large.stage} took {format_value(stage.peak_bytes - stage.before_bytes, 'B')} at its peak"
-
-
-def _finding(code: str, place: Place, message: str, confidence: str = "high") -> Finding:
-    return Finding(place.path, None, place.line, 1, code, message, confidence)

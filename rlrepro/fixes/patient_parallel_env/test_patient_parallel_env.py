@@ -45,6 +45,9 @@ class Counter(EnvBase):
     def _set_seed(self, seed):
         return seed
 
+    def __setitem__(self, index, snapshot):
+        self.steps = snapshot.steps
+
     def state_dict(self):
         return {"steps": self.steps}
 
@@ -100,6 +103,18 @@ def test_a_loaded_state_does_not_delay_transitions(patient):
     observed(env)
     env.load_state_dict({"worker0": {"steps": 4}, "worker1": {"steps": 6}})
     assert [observed(env) for _ in range(3)] == [[5, 7], [6, 8], [7, 9]]
+    env.close()
+
+
+@pytest.mark.skipif("__setitem__" not in vars(ParallelEnv), reason="this torchrl has no snapshots")
+def test_a_snapshot_does_not_delay_transitions(patient):
+    env, snapshots = started(patient, SECONDS), [Counter(), Counter()]
+    observed(env)
+    snapshots[0].steps, snapshots[1].steps = 4, 6
+    env[:] = snapshots
+    assert [observed(env) for _ in range(3)] == [[5, 7], [6, 8], [7, 9]]
+    env[1] = snapshots[0]
+    assert [observed(env) for _ in range(2)] == [[8, 5], [9, 6]]
     env.close()
 
 

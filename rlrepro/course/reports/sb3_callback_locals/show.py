@@ -1,0 +1,20 @@
+import gc
+import sys
+import weakref
+
+from stable_baselines3 import PPO
+
+
+def train():
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=64, n_epochs=1, device="cpu")
+    model.learn(64)
+    return weakref.ref(model.rollout_buffer)
+
+
+train()  # what it imports leaves cycles of its own
+gc.collect()
+gc.disable()  # it runs when enough small objects were made, however large those are that it would free
+buffers = [train() for _ in range(5)]
+alive = sum(buffer() is not None for buffer in buffers)
+print(f"of 5 deleted models, {alive} still hold their rollout buffers; {gc.collect():,} objects were in cycles")
+sys.exit(alive > 0)

@@ -1,0 +1,82 @@
+"""Rules for training runs whose problem the newest release of a library still has."""
+
+from collections.abc import Iterator
+
+from rlrepro.doctor.finding import Finding, rule
+from rlrepro.doctor.live.notes import Notes, Place, Spent
+from rlrepro.doctor.live.progress import Progress
+from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
+from rlrepro.lab.units import format_value
+
+LIVE = {"words": (), "live": True}
+SHARE = 0.1  # of the training time, from which on a search or a wait matters
+FEWEST = 10  # calls, below which a search may be the project's own, and a wait that of a start
+AWAKE = 0.5  # of the time of waiting
+
+
+@rule(
+    "RUN008",
+    "the replay buffer is searched for NaN again and again",
+    fix="Before training, add: from rlrepro.fixes import incremental_nan_check; incremental_nan_check()",
+    chapter="08_nan_scan",
+    claims=("NS1", "NS2"),
+    **LIVE,
+)
+def nan_search(notes: Notes) -> Iterator[Finding]:
+    """After each collect, tianshou 2.0.0 and 2.0.1 look for NaN in all stored transitions, so training slows down as
+    the buffer fills."""
+    if (search := _spent(notes, NAN_SEARCH)) is not None:
+        message = (
+            f"{format_value(search.seconds, 's')} in {search.calls:,} searches for NaN, of up to {search.most:,} "
+            f"stored transitions each, in {search.place}"
+        )
+        yield finding("RUN008", search.own or search.place, message)
+
+
+@rule(
+    "RUN009",
+    "a parent process keeps a core busy while it waits",
+    fix="from rlrepro.fixes import PatientParallelEnv as ParallelEnv",
+    chapter="09_parallel_env",
+    claims=("PE1", "PE3"),
+    **LIVE,
+)
+def spinning_parent(notes: Notes) -> Iterator[Finding]:
+    """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv asks its workers in a loop whether they are
+    done. If environments or other training runs need that core, everything takes longer."""
+    wait = _spent(notes, WAIT)
+    if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
+        awake, seconds = (format_value(each, "s") for each in (wait.awake_seconds, wait.seconds))
+        yield finding("RUN009", wait.own or wait.place, f"{awake} without sleeping in {seconds} of waiting for workers")
+
+
+@rule(
+    "RUN010",
+    "a value network gets the whole train batch at once, with gradients",
+    fix="config.learners(learner_class=ChunkedPPOTorchLearner), from rlrepro.fixes",
+    chapter="10_rllib_value_pass",
+    claims=("RL1", "RL5"),
+    **LIVE,
+)
+def whole_train_batch(notes: Notes) -> Iterator[Finding]:
+    """Before the first minibatch, RLlib computes the values of the whole train batch in one call and records gradients
+    that nothing uses: memory grows with `train_batch_size_per_learner`, and `minibatch_size` does not bound it."""
+    values, size = notes.passes.get("with gradients for values"), notes.sizes.get("minibatch_size")
+    if values is not None and values.rows > (size or 0):
+        asked = f", next to minibatch_size {size:,}" if size else ""
+        yield finding(
+            "RUN010", values.own or values.place, f"{values.rows:,} timesteps at once in {values.place}{asked}"
+        )
+
+
+def finding(code: str, place: Place, message: str, confidence: str = "high") -> Finding:
+    return Finding(place.path, None, place.line, 1, code, message, confidence)
+
+
+def _spent(notes: Notes, name: str) -> Spent | None:
+    """What a method took, where its calls matter beside the training time; the longest may be the only one that has
+    anything to do."""
+    spent = notes.spent.get(name)
+    if spent is None or spent.calls < FEWEST:
+        return None
+    return spent if spent.seconds - spent.longest >= SHARE * Progress.of(notes).seconds else None
