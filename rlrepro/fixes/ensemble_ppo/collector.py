@@ -27,7 +27,8 @@ class Collector:
     """Lets K members act, each with its own weights and its own random generator.
 
     `envs` holds n_envs environments for each member, side by side. `episodes[k]` has the finished episodes of member k,
-    and `num_timesteps` counts the timesteps of each member in all of its environments.
+    and `num_timesteps` counts the timesteps of each member in all of its environments. gamma and gae_lambda (K,) are
+    those of the members.
     """
 
     def __init__(
@@ -37,12 +38,12 @@ class Collector:
         generators: Sequence[torch.Generator],
         seeds: Sequence[int],
         *,
-        gamma: float,
-        gae_lambda: float,
+        gamma: np.ndarray,
+        gae_lambda: np.ndarray,
     ):
         self.envs, self.networks, self.generators, self.seeds = envs, networks, generators, seeds
         self.members, self.n_envs = len(seeds), envs.num_envs // len(seeds)
-        self.gamma, self.gae_lambda = gamma, gae_lambda
+        self.gamma, self.gae_lambda = gamma[:, None], gae_lambda[:, None]  # (K, 1), against (K, E)
         self.episodes = [Episodes() for _ in seeds]
         self.num_timesteps = 0
         self._observations = None
@@ -120,7 +121,9 @@ class Collector:
             values = self.networks.values(inputs)
             last_values = self._values_of(self._observations)
             for (step, member, env, _), value in zip(time_limits, self._values_after(time_limits), strict=True):
-                rewards[step, member, env] += self.gamma * value  # what would have come after the time limit
+                rewards[step, member, env] += (
+                    self.gamma[member, 0].astype(np.float32) * value
+                )  # what would have come after the time limit
         per_step = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
         advantages = advantages_of(rewards, per_step, starts, last_values, self._starts, self.gamma, self.gae_lambda)
         returns = advantages + per_step

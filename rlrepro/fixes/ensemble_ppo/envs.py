@@ -28,8 +28,7 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     """members × n_envs environments; those of a member are side by side. `env` is as in `EnsemblePPO`."""
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
-    envs = [env] * members if callable(env) or isinstance(env, str) else env
-    factories = [_factory(member_env) for member_env in envs]
+    factories = [_factory(each) for each in (env if isinstance(env, list | tuple) else [env] * members)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
     step_seconds = _check_members(factories)
@@ -74,6 +73,11 @@ def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
 
 
 def _factory(env) -> Callable[[], gym.Env]:
+    if not callable(env) and not isinstance(env, str):
+        raise ValueError(
+            "env must be an id or a function that makes an environment, since each member needs its own; "
+            f"found {env!r}: give lambda: gym.make(...)"
+        )
     return env if callable(env) else lambda: gym.make(env)
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 
-from .checks import check_minibatches, check_policy
+from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
 from .envs import make_envs
+from .hyperparameters import Hyperparameters, Schedule
+from .member_adam import MemberAdam
 from .rollout import Rollout
 from .stacked_policies import StackedPolicies, joint
 
@@ -19,7 +21,7 @@ KL_SLACK = 1.5  # Stable-Baselines3 stops an update once the divergence exceeds 
 
 class EnsemblePPO:
     """Train K independent PPO learners at once; member k learns what Stable-Baselines3's
-    `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with these hyperparameters, up to rounding.
+    `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with member k's hyperparameters, up to rounding.
 
     Args:
         env: a Gymnasium id, a function that makes an environment, or one of these for each member
@@ -28,16 +30,19 @@ class EnsemblePPO:
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
 
-    The other parameters are those of Stable-Baselines3's PPO, which documents them; all members share them. The
-    networks are its `MlpPolicy`, with `policy_kwargs`; learning_rate and clip_range may be functions of the remaining
-    progress (1 to 0). An environment must draw from its own `np_random`, not from NumPy's global generator.
+    The other parameters are those of Stable-Baselines3's PPO, which documents them. learning_rate, clip_range,
+    clip_range_vf, ent_coef, vf_coef, gamma, gae_lambda, max_grad_norm and target_kl are one value for all members, or a
+    sequence with one for each; the first three may be functions of the remaining progress (1 to 0). All members share
+    the others. The networks are `MlpPolicy`, with `policy_kwargs`. An environment must draw from its own `np_random`,
+    not from NumPy's global generator.
 
     Raises ValueError for what can't be batched: observations other than vectors, actions other than Discrete or a
     vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, and
-    gSDE; and in `learn` if a member's weights are no longer finite.
+    gSDE; for values out of range; and in `learn` if a member's weights are no longer finite. Warns of members that
+    would learn the same.
 
-    `episodes[k]` lists the finished episodes of member k, and `policy(k)` gives its policy for use with
-    Stable-Baselines3.
+    `episodes[k]` has the finished episodes of member k as three lists: `returns`, `lengths` (environment steps), and
+    `timesteps`, the member's timesteps when each ended. `policy(k)` copies its policy, for use with Stable-Baselines3.
 
     Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """
@@ -48,50 +53,59 @@ class EnsemblePPO:
         *,
         seeds: Sequence[int],
         n_envs: int = 1,
-        learning_rate: float | Callable[[float], float] = 3e-4,
+        learning_rate: Schedule | Sequence[Schedule] = 3e-4,
         n_steps: int = 2048,
         batch_size: int = 64,
         n_epochs: int = 10,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.95,
-        clip_range: float | Callable[[float], float] = 0.2,
-        clip_range_vf: float | Callable[[float], float] | None = None,
+        gamma: float | Sequence[float] = 0.99,
+        gae_lambda: float | Sequence[float] = 0.95,
+        clip_range: Schedule | Sequence[Schedule] = 0.2,
+        clip_range_vf: Schedule | Sequence[Schedule] = None,
         normalize_advantage: bool = True,
-        ent_coef: float = 0.0,
-        vf_coef: float = 0.5,
-        max_grad_norm: float = 0.5,
-        target_kl: float | None = None,
+        ent_coef: float | Sequence[float] = 0.0,
+        vf_coef: float | Sequence[float] = 0.5,
+        max_grad_norm: float | Sequence[float] = 0.5,
+        use_sde: bool = False,
+        target_kl: float | Sequence[float | None] | None = None,
         policy_kwargs: dict | None = None,
         vectorization: str = "auto",
         device: str | torch.device = "cpu",
     ):
-        self.seeds = [int(seed) for seed in seeds]
-        sizes = {"seeds": len(self.seeds), "n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size}
-        for name, size in (sizes | {"n_epochs": n_epochs}).items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, found {size}")
-        check_minibatches(batch_size, n_steps * n_envs, normalize_advantage, clip_range_vf)
-        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = n_envs, n_steps, batch_size, n_epochs
+        self.seeds = check_seeds(seeds)
+        sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
+        check_minibatches(**sizes, normalize_advantage=normalize_advantage)
+        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = sizes.values()
         self.normalize_advantage = normalize_advantage
-        self.ent_coef, self.vf_coef, self.max_grad_norm, self.target_kl = ent_coef, vf_coef, max_grad_norm, target_kl
-        self.learning_rate, self.clip_range = _schedule(learning_rate), _schedule(clip_range)
-        self.clip_range_vf = None if clip_range_vf is None else _schedule(clip_range_vf)
-        self.device, self.policy_kwargs = torch.device(device), policy_kwargs or {}
+        self.hyperparameters = Hyperparameters(
+            len(self.seeds),
+            {
+                "learning_rate": learning_rate,
+                "clip_range": clip_range,
+                "clip_range_vf": clip_range_vf,
+                "ent_coef": ent_coef,
+                "vf_coef": vf_coef,
+                "gamma": gamma,
+                "gae_lambda": gae_lambda,
+                "max_grad_norm": max_grad_norm,
+                "target_kl": target_kl,
+            },
+        )
+        warn_of_twins(self.seeds, self.hyperparameters, env)
+        self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
         self.envs = make_envs(env, len(self), n_envs, vectorization)
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
-        fused = self.device.type == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
-        # all weights as one parameter, or one per member if members may stop on their own
-        self._parameters = [self.networks.flat] if target_kl is None else list(self.networks.flat.unbind())
-        self.optimizer = torch.optim.Adam(
-            self._parameters, **{**policies[0].optimizer.defaults, "fused": fused, "foreach": None}
+        self.optimizer = MemberAdam(
+            self.networks.flat,
+            policies[0].optimizer,
+            same_rate=not self.hyperparameters.differ("learning_rate"),
+            may_rest=self.hyperparameters.is_given("target_kl"),
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
-        self._collector = Collector(
-            self.envs, self.networks, generators, self.seeds, gamma=gamma, gae_lambda=gae_lambda
-        )
+        discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
+        self._collector = Collector(self.envs, self.networks, generators, self.seeds, **discounts)
         self.episodes = self._collector.episodes
 
     def __len__(self) -> int:
@@ -136,20 +150,18 @@ class EnsemblePPO:
     def update(self, rollout: Rollout, remaining: float = 1.0) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
         schedules are given."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(remaining)
-        clips = self.clip_range(remaining), self.clip_range_vf(remaining) if self.clip_range_vf else None
+        now = self._now(remaining)
         active = np.ones(len(self), bool)  # members whose policy has not moved too far
         orders = np.empty(rollout.values.shape, np.int64)  # (K, N)
         for _ in range(self.n_epochs):
             for member in np.flatnonzero(active):
                 orders[member] = self._orders[member].permutation(orders.shape[1])
             for minibatch in rollout.minibatches(orders, self.batch_size):
-                self._gradient_step(minibatch, *clips, active)
+                self._gradient_step(minibatch, now, active)
                 if not active.any():
                     return
 
-    def losses(self, batch: Rollout, clip_range: float, clip_range_vf: float | None = None):
+    def losses(self, batch: Rollout, now: dict[str, torch.Tensor]):
         """PPO's loss of each member (K,), and how far its policy has moved since the rollout, as an estimate of the
         Kullback-Leibler divergence (K,)."""
         distribution = self.networks.distribution(batch.observations)
@@ -160,32 +172,47 @@ class EnsemblePPO:
             advantages = (advantages - mean) / (deviation + 1e-8)
         log_ratio = joint(distribution.log_prob(batch.actions)) - batch.log_probs
         ratio = log_ratio.exp()
-        clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
+        clipped = ratio.clamp(now["lowest_ratio"], now["highest_ratio"])
         policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean(1)
-        if clip_range_vf is not None:
-            values = batch.values + (values - batch.values).clamp(-clip_range_vf, clip_range_vf)
+        if "clip_range_vf" in now:
+            limit = now["clip_range_vf"]
+            values = batch.values + (values - batch.values).clamp(-limit, limit)
         value_loss = (batch.returns - values).square().mean(1)
-        loss = policy_loss + self.vf_coef * value_loss
-        if self.ent_coef:
-            loss = loss - self.ent_coef * joint(distribution.entropy()).mean(1)
+        loss = policy_loss + now["vf_coef"] * value_loss
+        if "ent_coef" in now:
+            loss = loss - now["ent_coef"] * joint(distribution.entropy()).mean(1)
         with torch.no_grad():
             divergence = (ratio - 1 - log_ratio).mean(1)
         return loss, divergence
 
-    def _gradient_step(self, minibatch, clip_range, clip_range_vf, active) -> None:
+    def _now(self, remaining: float) -> dict:
+        """The members' hyperparameters when this share of the progress remains: (K, 1) where they meet minibatches,
+        otherwise (K,). What no member uses is left out."""
+        at = {name: self.hyperparameters.at(name, remaining) for name in self.hyperparameters.values}
+        clip_range = at["clip_range"][:, None]
+        now = {
+            "lowest_ratio": 1 - clip_range,
+            "highest_ratio": 1 + clip_range,
+            "vf_coef": at["vf_coef"],
+            "max_grad_norm": at["max_grad_norm"][:, None],
+        }
+        if self.hyperparameters.is_given("clip_range_vf"):
+            now["clip_range_vf"] = at["clip_range_vf"][:, None]
+        if at["ent_coef"].any():
+            now["ent_coef"] = at["ent_coef"]
+        now = {name: torch.as_tensor(value, dtype=torch.float32).to(self.device) for name, value in now.items()}
+        return now | {"learning_rate": at["learning_rate"], "target_kl": at["target_kl"]}
+
+    def _gradient_step(self, minibatch, now, active) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = self.losses(minibatch, clip_range, clip_range_vf)
-        if self.target_kl is not None:
-            active &= (divergence <= KL_SLACK * self.target_kl).cpu().numpy()
+        losses, divergence = self.losses(minibatch, now)
+        stops = self.hyperparameters.is_given("target_kl")
+        if stops:
+            active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])
         gradients = self.networks.gradients(losses)
         norms = gradients.norm(dim=1, keepdim=True)
-        gradients *= (self.max_grad_norm / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
-        if self.target_kl is None:
-            self.networks.flat.grad = gradients
-        else:
-            for weights, gradient, is_active in zip(self._parameters, gradients, active, strict=True):
-                weights.grad = gradient if is_active else None
-        self.optimizer.step()
+        gradients *= (now["max_grad_norm"] / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
+        self.optimizer.step(gradients, now["learning_rate"], active if stops else None)
 
     def _check_weights(self) -> None:
         diverged = torch.nonzero(~self.networks.flat.isfinite().all(dim=1)).flatten().tolist()
@@ -206,10 +233,6 @@ class EnsemblePPO:
 
     def _new_policy(self) -> ActorCriticPolicy:
         return ActorCriticPolicy(self.observation_space, self.action_space, lambda _: 0.0, **self.policy_kwargs)
-
-
-def _schedule(value: float | Callable[[float], float]) -> Callable[[float], float]:
-    return (lambda remaining: float(value(remaining))) if callable(value) else lambda _: float(value)
 
 
 def _bar(total: int):
