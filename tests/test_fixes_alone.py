@@ -28,6 +28,7 @@ def test_all_products_are_there():
         "patient_parallel_env",
         "rllib_value_pass",
         "slice_sampler",
+        "sweep",
         "tianshou",
         "train_many",
     ]
