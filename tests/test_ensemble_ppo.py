@@ -213,7 +213,7 @@ def test_a_member_that_diverges_is_named():
 
 
 def test_a_copy_is_refused_since_it_would_not_learn():
-    with pytest.raises(TypeError, match=r"send policy\(k\)"):
+    with pytest.raises(TypeError, match=r"use save\(path\)"):
         pickle.dumps(EnsemblePPO("Pendulum-v1", seeds=[0], n_steps=8))
 
 

@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv
 from torch.distributions import Normal
 
 from .envs import FINAL_OBS
+from .normalize import MemberNormalize
 from .rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
 
@@ -40,9 +41,11 @@ class Collector:
         *,
         gamma: np.ndarray,
         gae_lambda: np.ndarray,
+        normalize: MemberNormalize | None = None,
     ):
         self.envs, self.networks, self.generators, self.seeds = envs, networks, generators, seeds
         self.members, self.n_envs = len(seeds), envs.num_envs // len(seeds)
+        self.normalize = normalize
         self.gamma, self.gae_lambda = gamma[:, None], gae_lambda[:, None]  # (K, 1), against (K, E)
         self.episodes = [Episodes() for _ in seeds]
         self.num_timesteps = 0
@@ -61,16 +64,35 @@ class Collector:
         for step in range(n_steps):
             observations[step], starts[step] = self._observations, self._starts
             actions[step] = self._act(observations[step])
-            next_observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
-            for member, env in np.argwhere(truncated & ~terminated):
-                time_limits.append((step, member, env, infos[FINAL_OBS][member * self.n_envs + env]))
-            self._observations, self._starts = next_observations, terminated | truncated
+            self._observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
+            self._starts = terminated | truncated
             self._count(rewards[step], self._starts)
+            if self.normalize is not None:
+                normalized = self.normalize.step(self._observations, rewards[step], self._starts)
+                self._observations, rewards[step] = normalized
+            for member, env in np.argwhere(truncated & ~terminated):
+                final = infos[FINAL_OBS][member * self.n_envs + env]
+                if self.normalize is not None:
+                    final = self.normalize.normalize_final(member, final)
+                time_limits.append((step, member, env, final))
         return self._rollout(observations, actions, rewards, starts, time_limits)
+
+    def state(self) -> dict:
+        """What has been counted so far, for `restore`."""
+        statistics = self.normalize and (self.normalize.obs_rms, self.normalize.ret_rms)
+        return {"episodes": self.episodes, "num_timesteps": self.num_timesteps, "statistics": statistics}
+
+    def restore(self, state: dict) -> None:
+        """Continue to count from a `state`."""
+        self.episodes, self.num_timesteps = state["episodes"], state["num_timesteps"]
+        if self.normalize is not None:
+            self.normalize.obs_rms, self.normalize.ret_rms = state["statistics"]
 
     def _start(self) -> None:
         seeds = [seed + env for seed in self.seeds for env in range(self.n_envs)]
         self._observations = self._per_member(self.envs.reset(seed=seeds)[0])
+        if self.normalize is not None:
+            self._observations = self.normalize.reset(self._observations)
         self._starts = np.ones((self.members, self.n_envs), bool)
         self._returns, self._lengths = np.zeros((2, self.members, self.n_envs))
 

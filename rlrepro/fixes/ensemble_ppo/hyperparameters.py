@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 
 import numpy as np
+import torch
 
 Schedule = float | Callable[[float], float] | None
 NEVER = {"clip_range_vf": math.inf, "target_kl": math.inf}  # what None means: no clipping, no early stop
@@ -33,6 +34,24 @@ class Hyperparameters:
         """The value for each member (K,), as float64, when this share of the progress remains."""
         values = (each(remaining) if callable(each) else each for each in self.values[name])
         return np.array([NEVER[name] if each is None else float(each) for each in values])
+
+    def now(self, remaining: float, device) -> dict:
+        """What an update needs when this share of the progress remains, without what no member uses: tensors (K, 1)
+        where they meet minibatches, otherwise (K,); learning_rate and target_kl as arrays (K,)."""
+        at = {name: self.at(name, remaining) for name in self.values}
+        clip_range = at["clip_range"][:, None]
+        now = {
+            "lowest_ratio": 1 - clip_range,
+            "highest_ratio": 1 + clip_range,
+            "vf_coef": at["vf_coef"],
+            "max_grad_norm": at["max_grad_norm"][:, None],
+        }
+        if self.is_given("clip_range_vf"):
+            now["clip_range_vf"] = at["clip_range_vf"][:, None]
+        if at["ent_coef"].any():
+            now["ent_coef"] = at["ent_coef"]
+        now = {name: torch.as_tensor(value, dtype=torch.float32).to(device) for name, value in now.items()}
+        return now | {"learning_rate": at["learning_rate"], "target_kl": at["target_kl"]}
 
     def differ(self, name: str) -> bool:
         """Whether members may have different values."""

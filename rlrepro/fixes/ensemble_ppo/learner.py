@@ -2,19 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
 from .envs import make_envs
 from .hyperparameters import Hyperparameters, Schedule
+from .losses import losses_of
 from .member_adam import MemberAdam
+from .normalize import MemberNormalize
 from .rollout import Rollout
-from .stacked_policies import StackedPolicies, joint
+from .stacked_policies import StackedPolicies
 
 KL_SLACK = 1.5  # Stable-Baselines3 stops an update once the divergence exceeds this times target_kl
 
@@ -27,6 +32,9 @@ class EnsemblePPO:
         env: a Gymnasium id, a function that makes an environment, or one of these for each member
         seeds: one for each member
         n_envs: environments per member
+        vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
+            rewards as that does for the member alone; its `gamma` may be one value for each member. `vec_env(k, venv)`
+            wraps an environment in which to use the policy
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
 
@@ -68,9 +76,11 @@ class EnsemblePPO:
         use_sde: bool = False,
         target_kl: float | Sequence[float | None] | None = None,
         policy_kwargs: dict | None = None,
+        vec_normalize: bool | dict = False,
         vectorization: str = "auto",
         device: str | torch.device = "cpu",
     ):
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
         self.seeds = check_seeds(seeds)
         sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
         check_minibatches(**sizes, normalize_advantage=normalize_advantage)
@@ -105,7 +115,11 @@ class EnsemblePPO:
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
-        self._collector = Collector(self.envs, self.networks, generators, self.seeds, **discounts)
+        options = {} if vec_normalize is True else vec_normalize
+        normalize = None
+        if vec_normalize is not False:
+            normalize = MemberNormalize(len(self), n_envs, self.observation_space.shape, **options)
+        self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes = self._collector.episodes
 
     def __len__(self) -> int:
@@ -136,8 +150,38 @@ class EnsemblePPO:
         self.networks.copy_to(member, policy)
         return policy
 
+    def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:
+        """Stable-Baselines3's VecNormalize around `venv`, with this member's statistics as they are now."""
+        if self._collector.normalize is None:
+            raise ValueError("vec_env(k, venv) needs an ensemble with vec_normalize; this one does not normalize")
+        return self._collector.normalize.of(member, venv)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but the environments, which `load` is given again, to a file."""
+        saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
+        learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
+        torch.save(saved | learned, path)
+
+    @classmethod
+    def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
+        """The ensemble of a file, with new environments; `learn` goes on as Stable-Baselines3's `PPO.load(path, env)`
+        does with `reset_num_timesteps=False`: environments and random generators begin anew, from the seeds. `changes`
+        replace arguments that it was made with, such as `device`. Like any pickle, a file can run code: load only what
+        you trust."""
+        saved = torch.load(path, map_location="cpu", weights_only=False)
+        ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
+        if ensemble.networks.flat.shape != saved["weights"].shape:
+            found, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
+            raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {found}")
+        with torch.no_grad():
+            ensemble.networks.flat.copy_(saved["weights"])
+        ensemble.optimizer.adam.load_state_dict(saved["adam"])
+        ensemble._collector.restore(saved["collected"])
+        ensemble.episodes = ensemble._collector.episodes
+        return ensemble
+
     def __reduce__(self):
-        raise TypeError("an EnsemblePPO can't be copied or sent to another process; send policy(k) of its members")
+        raise TypeError("an EnsemblePPO can't be copied or pickled; use save(path), or policy(k) of its members")
 
     def close(self) -> None:
         """End the environments and their processes."""
@@ -150,7 +194,7 @@ class EnsemblePPO:
     def update(self, rollout: Rollout, remaining: float = 1.0) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
         schedules are given."""
-        now = self._now(remaining)
+        now = self.hyperparameters.now(remaining, self.device)
         active = np.ones(len(self), bool)  # members whose policy has not moved too far
         orders = np.empty(rollout.values.shape, np.int64)  # (K, N)
         for _ in range(self.n_epochs):
@@ -161,51 +205,9 @@ class EnsemblePPO:
                 if not active.any():
                     return
 
-    def losses(self, batch: Rollout, now: dict[str, torch.Tensor]):
-        """PPO's loss of each member (K,), and how far its policy has moved since the rollout, as an estimate of the
-        Kullback-Leibler divergence (K,)."""
-        distribution = self.networks.distribution(batch.observations)
-        values = self.networks.values(batch.observations)  # (K, B)
-        advantages = batch.advantages
-        if self.normalize_advantage and advantages.shape[1] > 1:
-            deviation, mean = torch.std_mean(advantages, dim=1, keepdim=True)
-            advantages = (advantages - mean) / (deviation + 1e-8)
-        log_ratio = joint(distribution.log_prob(batch.actions)) - batch.log_probs
-        ratio = log_ratio.exp()
-        clipped = ratio.clamp(now["lowest_ratio"], now["highest_ratio"])
-        policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean(1)
-        if "clip_range_vf" in now:
-            limit = now["clip_range_vf"]
-            values = batch.values + (values - batch.values).clamp(-limit, limit)
-        value_loss = (batch.returns - values).square().mean(1)
-        loss = policy_loss + now["vf_coef"] * value_loss
-        if "ent_coef" in now:
-            loss = loss - now["ent_coef"] * joint(distribution.entropy()).mean(1)
-        with torch.no_grad():
-            divergence = (ratio - 1 - log_ratio).mean(1)
-        return loss, divergence
-
-    def _now(self, remaining: float) -> dict:
-        """The members' hyperparameters when this share of the progress remains: (K, 1) where they meet minibatches,
-        otherwise (K,). What no member uses is left out."""
-        at = {name: self.hyperparameters.at(name, remaining) for name in self.hyperparameters.values}
-        clip_range = at["clip_range"][:, None]
-        now = {
-            "lowest_ratio": 1 - clip_range,
-            "highest_ratio": 1 + clip_range,
-            "vf_coef": at["vf_coef"],
-            "max_grad_norm": at["max_grad_norm"][:, None],
-        }
-        if self.hyperparameters.is_given("clip_range_vf"):
-            now["clip_range_vf"] = at["clip_range_vf"][:, None]
-        if at["ent_coef"].any():
-            now["ent_coef"] = at["ent_coef"]
-        now = {name: torch.as_tensor(value, dtype=torch.float32).to(self.device) for name, value in now.items()}
-        return now | {"learning_rate": at["learning_rate"], "target_kl": at["target_kl"]}
-
     def _gradient_step(self, minibatch, now, active) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = self.losses(minibatch, now)
+        losses, divergence = losses_of(self.networks, minibatch, now, self.normalize_advantage)
         stops = self.hyperparameters.is_given("target_kl")
         if stops:
             active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])

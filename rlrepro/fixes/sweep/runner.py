@@ -53,9 +53,7 @@ def sweep(
     configs = list(configs)
     for index, config in enumerate(configs):
         if not isinstance(config, Mapping) or "env" not in config:
-            raise ValueError(
-                f"config {index} must map names of PPO's parameters, with env, to values; found {config!r}"
-            )
+            raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
     seeded = [{"seed": seed, **config} for config in configs]
     files = None if resume is None else [_file(Path(resume), config, total_timesteps) for config in seeded]
     replies = {index: reply for index, file in enumerate(files or []) if (reply := _load(file)) is not None}
