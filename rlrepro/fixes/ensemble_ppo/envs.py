@@ -26,6 +26,9 @@ VECTORIZATIONS = ("auto", "sync", "async")
 
 def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     """members × n_envs environments; those of a member are side by side. `env` is as in `EnsemblePPO`."""
+    if isinstance(env, VectorEnv):
+        _check_vectorized(env, members, n_envs)
+        return env
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
     factories = [_factory(each) for each in (env if isinstance(env, list | tuple) else [env] * members)]
@@ -42,6 +45,18 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     # a forked process would hang after a computation with several threads, and a spawned one would run the main script
     # again; loky's do neither, but can't share memory
     return AsyncVectorEnv(makers, shared_memory=False, context="loky", **AUTORESET)
+
+
+def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
+    if env.num_envs != members * n_envs:
+        raise ValueError(f"expected {members} members × {n_envs} environments, found a VectorEnv of {env.num_envs}")
+    mode = env.metadata.get("autoreset_mode")
+    if AUTORESET and mode != AutoresetMode.SAME_STEP:
+        raise ValueError(
+            "a VectorEnv must reset an environment in the step that ends its episode (autoreset_mode SAME_STEP), found "
+            f"{mode}: with others a rollout would have transitions that no environment made"
+        )
+    check_spaces(env.single_observation_space, env.single_action_space)
 
 
 def _cores() -> int:

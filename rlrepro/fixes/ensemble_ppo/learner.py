@@ -8,6 +8,7 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
@@ -29,7 +30,9 @@ class EnsemblePPO:
     `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with member k's hyperparameters, up to rounding.
 
     Args:
-        env: a Gymnasium id, a function that makes an environment, or one of these for each member
+        env: a Gymnasium id, a function that makes an environment, or one of these for each member; or a Gymnasium
+            VectorEnv, which steps all environments in one call: n_envs for each member, side by side, reset in the step
+            that ends an episode, from a list of seeds
         seeds: one for each member
         n_envs: environments per member
         vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
@@ -57,7 +60,7 @@ class EnsemblePPO:
 
     def __init__(
         self,
-        env: str | Callable[[], gym.Env] | Sequence[str | Callable[[], gym.Env]],
+        env: str | Callable[[], gym.Env] | Sequence[str | Callable[[], gym.Env]] | VectorEnv,
         *,
         seeds: Sequence[int],
         n_envs: int = 1,

@@ -39,8 +39,8 @@ class StackedPolicies:
             self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
 
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
-        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights. The next call
-        writes them to the same tensor."""
+        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights; the next
+        call overwrites them."""
         for part, gradient in zip(
             self._parts, torch.autograd.grad(losses.sum(), list(self.weights.values())), strict=True
         ):
