@@ -17,13 +17,10 @@ class StackedPolicies:
     def __init__(self, policies: Sequence, device):
         (self.template, *_), self.device = policies, device
         self.flat = torch.stack([parameters_to_vector(policy.parameters()) for policy in policies]).detach().to(device)
-        self._gradients = torch.empty_like(self.flat)
-        self.weights, self._parts, first = {}, [], 0
+        self.weights, first = {}, 0
         for name, parameter in self.template.named_parameters():
             last, shape = first + parameter.numel(), (len(policies), *parameter.shape)
-            self.weights[name] = self.flat[:, first:last].view(shape).requires_grad_()
-            self._parts.append(self._gradients[:, first:last].view(shape))
-            first = last
+            self.weights[name], first = self.flat[:, first:last].view(shape).requires_grad_(), last
         extractor = self.template.mlp_extractor
         self._actor = [*_layers("mlp_extractor.policy_net", extractor.policy_net), "action_net"]
         self._critic = [*_layers("mlp_extractor.value_net", extractor.value_net), "value_net"]
@@ -39,13 +36,9 @@ class StackedPolicies:
             self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
 
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
-        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights; the next
-        call overwrites them."""
-        for part, gradient in zip(
-            self._parts, torch.autograd.grad(losses.sum(), list(self.weights.values())), strict=True
-        ):
-            part.copy_(gradient)
-        return self._gradients
+        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights."""
+        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        return torch.cat([gradient.flatten(start_dim=1) for gradient in gradients], dim=1)
 
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
         """Each member's distribution of actions (K, B, A), or (K, B) if discrete, for observations (K, B, ...)."""
@@ -65,7 +58,7 @@ class StackedPolicies:
                 weight, bias = self.weights[f"{layer}.weight"], self.weights[f"{layer}.bias"]
                 x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
             else:
-                x = x.tanh_() if type(layer) is torch.nn.Tanh else layer(x)  # in place: no other tensor to fill
+                x = layer(x)
         return x
 
 
