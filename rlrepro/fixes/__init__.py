@@ -18,6 +18,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "patient_parallel_env": ["PatientParallelEnv", "wait_patiently"],
         "rllib_value_pass": ["ChunkedGAE", "ChunkedPPOTorchLearner", "ChunkedValuePass"],
         "slice_sampler": ["IncrementalSliceSampler"],
+        "sweep": ["Trained", "sweep"],
         "tianshou": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO", "ChunkedPPOPolicy", "in_chunks"],
         "train_many": [
             "Outcome",

@@ -1,5 +1,8 @@
 """What an ensemble can train: anything else is refused, because a member would not learn what it learns alone."""
 
+import operator
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import torch
@@ -58,12 +61,55 @@ def check_policy(policy) -> None:
             raise ValueError(f"activation_fn must be one of {names}, found {type(layer).__name__}")
 
 
-def check_minibatches(batch_size: int, transitions: int, normalize_advantage: bool, clip_range_vf) -> None:
-    """Raises ValueError for sizes that Stable-Baselines3 refuses as well."""
+def check_seeds(seeds) -> list[int]:
+    """The seeds as integers. Raises ValueError unless there is at least one, and each is one that NumPy accepts."""
+    try:
+        checked = [operator.index(seed) for seed in seeds]
+    except TypeError as error:
+        example = f"range({seeds})" if isinstance(seeds, int) else "range(4)"
+        raise ValueError(f"seeds must be integers, one for each member, as in {example}; found {seeds!r}") from error
+    if not checked or not all(0 <= seed < 2**32 for seed in checked):
+        raise ValueError(f"seeds must be at least one integer from 0 to 2**32 - 1, found {checked}")
+    return checked
+
+
+def check_device(device) -> torch.device:
+    """Raises ValueError for a CUDA device where there is none."""
+    device = torch.device(device)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"found no device {device}: {torch.cuda.device_count()} CUDA devices are available; use 'cpu'")
+    return device
+
+
+def check_minibatches(*, n_envs: int, n_steps: int, batch_size: int, n_epochs: int, normalize_advantage: bool) -> None:
+    """Raises ValueError for sizes that Stable-Baselines3 refuses as well, and warns of a batch that can't be filled."""
+    sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, found {size}")
+    transitions = n_envs * n_steps
     if normalize_advantage and min(batch_size, transitions) < 2:
         raise ValueError(
             "with normalize_advantage a minibatch must have at least 2 transitions, found "
             f"batch_size={batch_size} in a rollout of {transitions}: a single advantage has no deviation to divide by"
         )
-    if isinstance(clip_range_vf, float | int) and clip_range_vf <= 0:
-        raise ValueError(f"clip_range_vf must be positive, or None for no clipping; found {clip_range_vf}")
+    if batch_size > transitions:
+        warnings.warn(
+            f"batch_size={batch_size} is larger than the rollout of n_steps × n_envs = {transitions} transitions of a "
+            "member, so each minibatch has only those",
+            stacklevel=3,
+        )
+
+
+def warn_of_twins(seeds, hyperparameters, env) -> None:
+    """Warns of members that would learn the same, as seeds, hyperparameters and environments are."""
+    if not isinstance(env, str) and not callable(env):
+        return  # members with an environment each
+    first = {}
+    for member, seed in enumerate(seeds):
+        twin = first.setdefault((seed, *hyperparameters.of(member).values()), member)
+        if twin != member:
+            warnings.warn(
+                f"members {twin} and {member} have the same seed {seed} and hyperparameters: they learn the same",
+                stacklevel=3,
+            )

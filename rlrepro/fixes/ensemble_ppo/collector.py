@@ -10,6 +10,7 @@ from gymnasium.vector import VectorEnv
 from torch.distributions import Normal
 
 from .envs import FINAL_OBS
+from .normalize import MemberNormalize
 from .rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
 
@@ -27,7 +28,8 @@ class Collector:
     """Lets K members act, each with its own weights and its own random generator.
 
     `envs` holds n_envs environments for each member, side by side. `episodes[k]` has the finished episodes of member k,
-    and `num_timesteps` counts the timesteps of each member in all of its environments.
+    and `num_timesteps` counts the timesteps of each member in all of its environments. gamma and gae_lambda (K,) are
+    those of the members.
     """
 
     def __init__(
@@ -37,12 +39,14 @@ class Collector:
         generators: Sequence[torch.Generator],
         seeds: Sequence[int],
         *,
-        gamma: float,
-        gae_lambda: float,
+        gamma: np.ndarray,
+        gae_lambda: np.ndarray,
+        normalize: MemberNormalize | None = None,
     ):
         self.envs, self.networks, self.generators, self.seeds = envs, networks, generators, seeds
         self.members, self.n_envs = len(seeds), envs.num_envs // len(seeds)
-        self.gamma, self.gae_lambda = gamma, gae_lambda
+        self.normalize = normalize
+        self.gamma, self.gae_lambda = gamma[:, None], gae_lambda[:, None]  # (K, 1), against (K, E)
         self.episodes = [Episodes() for _ in seeds]
         self.num_timesteps = 0
         self._observations = None
@@ -60,16 +64,35 @@ class Collector:
         for step in range(n_steps):
             observations[step], starts[step] = self._observations, self._starts
             actions[step] = self._act(observations[step])
-            next_observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
-            for member, env in np.argwhere(truncated & ~terminated):
-                time_limits.append((step, member, env, infos[FINAL_OBS][member * self.n_envs + env]))
-            self._observations, self._starts = next_observations, terminated | truncated
+            self._observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
+            self._starts = terminated | truncated
             self._count(rewards[step], self._starts)
+            if self.normalize is not None:
+                normalized = self.normalize.step(self._observations, rewards[step], self._starts)
+                self._observations, rewards[step] = normalized
+            for member, env in np.argwhere(truncated & ~terminated):
+                final = infos[FINAL_OBS][member * self.n_envs + env]
+                if self.normalize is not None:
+                    final = self.normalize.normalize_final(member, final)
+                time_limits.append((step, member, env, final))
         return self._rollout(observations, actions, rewards, starts, time_limits)
+
+    def state(self) -> dict:
+        """What has been counted so far, for `restore`."""
+        statistics = self.normalize and (self.normalize.obs_rms, self.normalize.ret_rms)
+        return {"episodes": self.episodes, "num_timesteps": self.num_timesteps, "statistics": statistics}
+
+    def restore(self, state: dict) -> None:
+        """Continue to count from a `state`."""
+        self.episodes, self.num_timesteps = state["episodes"], state["num_timesteps"]
+        if self.normalize is not None:
+            self.normalize.obs_rms, self.normalize.ret_rms = state["statistics"]
 
     def _start(self) -> None:
         seeds = [seed + env for seed in self.seeds for env in range(self.n_envs)]
         self._observations = self._per_member(self.envs.reset(seed=seeds)[0])
+        if self.normalize is not None:
+            self._observations = self.normalize.reset(self._observations)
         self._starts = np.ones((self.members, self.n_envs), bool)
         self._returns, self._lengths = np.zeros((2, self.members, self.n_envs))
 
@@ -120,7 +143,9 @@ class Collector:
             values = self.networks.values(inputs)
             last_values = self._values_of(self._observations)
             for (step, member, env, _), value in zip(time_limits, self._values_after(time_limits), strict=True):
-                rewards[step, member, env] += self.gamma * value  # what would have come after the time limit
+                rewards[step, member, env] += (
+                    self.gamma[member, 0].astype(np.float32) * value
+                )  # what would have come after the time limit
         per_step = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
         advantages = advantages_of(rewards, per_step, starts, last_values, self._starts, self.gamma, self.gae_lambda)
         returns = advantages + per_step

@@ -26,10 +26,12 @@ VECTORIZATIONS = ("auto", "sync", "async")
 
 def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     """members × n_envs environments; those of a member are side by side. `env` is as in `EnsemblePPO`."""
+    if isinstance(env, VectorEnv):
+        _check_vectorized(env, members, n_envs)
+        return env
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
-    envs = [env] * members if callable(env) or isinstance(env, str) else env
-    factories = [_factory(member_env) for member_env in envs]
+    factories = [_factory(each) for each in (env if isinstance(env, list | tuple) else [env] * members)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
     step_seconds = _check_members(factories)
@@ -43,6 +45,18 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     # a forked process would hang after a computation with several threads, and a spawned one would run the main script
     # again; loky's do neither, but can't share memory
     return AsyncVectorEnv(makers, shared_memory=False, context="loky", **AUTORESET)
+
+
+def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
+    if env.num_envs != members * n_envs:
+        raise ValueError(f"expected {members} members × {n_envs} environments, found a VectorEnv of {env.num_envs}")
+    mode = env.metadata.get("autoreset_mode")
+    if AUTORESET and mode != AutoresetMode.SAME_STEP:
+        raise ValueError(
+            "a VectorEnv must reset an environment in the step that ends its episode (autoreset_mode SAME_STEP), found "
+            f"{mode}: with others a rollout would have transitions that no environment made"
+        )
+    check_spaces(env.single_observation_space, env.single_action_space)
 
 
 def _cores() -> int:
@@ -74,6 +88,11 @@ def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
 
 
 def _factory(env) -> Callable[[], gym.Env]:
+    if not callable(env) and not isinstance(env, str):
+        raise ValueError(
+            "env must be an id or a function that makes an environment, since each member needs its own; "
+            f"found {env!r}: give lambda: gym.make(...)"
+        )
     return env if callable(env) else lambda: gym.make(env)
 
 

@@ -2,96 +2,127 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 
+import cloudpickle
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.vector import VectorEnv
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from .checks import check_minibatches, check_policy
+from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
 from .envs import make_envs
+from .hyperparameters import Hyperparameters, Schedule
+from .losses import losses_of
+from .member_adam import MemberAdam
+from .normalize import MemberNormalize
 from .rollout import Rollout
-from .stacked_policies import StackedPolicies, joint
+from .stacked_policies import StackedPolicies
 
 KL_SLACK = 1.5  # Stable-Baselines3 stops an update once the divergence exceeds this times target_kl
 
 
 class EnsemblePPO:
     """Train K independent PPO learners at once; member k learns what Stable-Baselines3's
-    `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with these hyperparameters, up to rounding.
+    `PPO("MlpPolicy", env, seed=seeds[k])` would learn alone with member k's hyperparameters, up to rounding.
 
     Args:
-        env: a Gymnasium id, a function that makes an environment, or one of these for each member
+        env: a Gymnasium id, a function that makes an environment, or one of these for each member; or a Gymnasium
+            VectorEnv, which steps all environments in one call: n_envs for each member, side by side, reset in the step
+            that ends an episode, from a list of seeds
         seeds: one for each member
         n_envs: environments per member
+        vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
+            rewards as that does for the member alone; its `gamma` may be one value for each member. `vec_env(k, venv)`
+            wraps an environment in which to use the policy
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
 
-    The other parameters are those of Stable-Baselines3's PPO, which documents them; all members share them. The
-    networks are its `MlpPolicy`, with `policy_kwargs`; learning_rate and clip_range may be functions of the remaining
-    progress (1 to 0). An environment must draw from its own `np_random`, not from NumPy's global generator.
+    The other parameters are those of Stable-Baselines3's PPO, which documents them. learning_rate, clip_range,
+    clip_range_vf, ent_coef, vf_coef, gamma, gae_lambda, max_grad_norm and target_kl are one value for all members, or a
+    sequence with one for each; the first three may be functions of the remaining progress (1 to 0). All members share
+    the others. The networks are `MlpPolicy`, with `policy_kwargs`. An environment must draw from its own `np_random`,
+    not from NumPy's global generator.
 
     Raises ValueError for what can't be batched: observations other than vectors, actions other than Discrete or a
     vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, and
-    gSDE; and in `learn` if a member's weights are no longer finite.
+    gSDE; for values out of range; and in `learn` if a member's weights are no longer finite. Warns of members that
+    would learn the same.
 
-    `episodes[k]` lists the finished episodes of member k, and `policy(k)` gives its policy for use with
-    Stable-Baselines3.
+    `episodes[k]` has the finished episodes of member k as three lists: `returns`, `lengths` (environment steps), and
+    `timesteps`, the member's timesteps when each ended. `policy(k)` copies its policy, for use with Stable-Baselines3.
 
     Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """
 
     def __init__(
         self,
-        env: str | Callable[[], gym.Env] | Sequence[str | Callable[[], gym.Env]],
+        env: str | Callable[[], gym.Env] | Sequence[str | Callable[[], gym.Env]] | VectorEnv,
         *,
         seeds: Sequence[int],
         n_envs: int = 1,
-        learning_rate: float | Callable[[float], float] = 3e-4,
+        learning_rate: Schedule | Sequence[Schedule] = 3e-4,
         n_steps: int = 2048,
         batch_size: int = 64,
         n_epochs: int = 10,
-        gamma: float = 0.99,
-        gae_lambda: float = 0.95,
-        clip_range: float | Callable[[float], float] = 0.2,
-        clip_range_vf: float | Callable[[float], float] | None = None,
+        gamma: float | Sequence[float] = 0.99,
+        gae_lambda: float | Sequence[float] = 0.95,
+        clip_range: Schedule | Sequence[Schedule] = 0.2,
+        clip_range_vf: Schedule | Sequence[Schedule] = None,
         normalize_advantage: bool = True,
-        ent_coef: float = 0.0,
-        vf_coef: float = 0.5,
-        max_grad_norm: float = 0.5,
-        target_kl: float | None = None,
+        ent_coef: float | Sequence[float] = 0.0,
+        vf_coef: float | Sequence[float] = 0.5,
+        max_grad_norm: float | Sequence[float] = 0.5,
+        use_sde: bool = False,
+        target_kl: float | Sequence[float | None] | None = None,
         policy_kwargs: dict | None = None,
+        vec_normalize: bool | dict = False,
         vectorization: str = "auto",
         device: str | torch.device = "cpu",
     ):
-        self.seeds = [int(seed) for seed in seeds]
-        sizes = {"seeds": len(self.seeds), "n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size}
-        for name, size in (sizes | {"n_epochs": n_epochs}).items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1, found {size}")
-        check_minibatches(batch_size, n_steps * n_envs, normalize_advantage, clip_range_vf)
-        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = n_envs, n_steps, batch_size, n_epochs
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
+        self.seeds = check_seeds(seeds)
+        sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
+        check_minibatches(**sizes, normalize_advantage=normalize_advantage)
+        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = sizes.values()
         self.normalize_advantage = normalize_advantage
-        self.ent_coef, self.vf_coef, self.max_grad_norm, self.target_kl = ent_coef, vf_coef, max_grad_norm, target_kl
-        self.learning_rate, self.clip_range = _schedule(learning_rate), _schedule(clip_range)
-        self.clip_range_vf = None if clip_range_vf is None else _schedule(clip_range_vf)
-        self.device, self.policy_kwargs = torch.device(device), policy_kwargs or {}
+        self.hyperparameters = Hyperparameters(
+            len(self.seeds),
+            {
+                "learning_rate": learning_rate,
+                "clip_range": clip_range,
+                "clip_range_vf": clip_range_vf,
+                "ent_coef": ent_coef,
+                "vf_coef": vf_coef,
+                "gamma": gamma,
+                "gae_lambda": gae_lambda,
+                "max_grad_norm": max_grad_norm,
+                "target_kl": target_kl,
+            },
+        )
+        warn_of_twins(self.seeds, self.hyperparameters, env)
+        self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
         self.envs = make_envs(env, len(self), n_envs, vectorization)
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
-        fused = self.device.type == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
-        # all weights as one parameter, or one per member if members may stop on their own
-        self._parameters = [self.networks.flat] if target_kl is None else list(self.networks.flat.unbind())
-        self.optimizer = torch.optim.Adam(
-            self._parameters, **{**policies[0].optimizer.defaults, "fused": fused, "foreach": None}
+        self.optimizer = MemberAdam(
+            self.networks.flat,
+            policies[0].optimizer,
+            same_rate=not self.hyperparameters.differ("learning_rate"),
+            may_rest=self.hyperparameters.is_given("target_kl"),
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
-        self._collector = Collector(
-            self.envs, self.networks, generators, self.seeds, gamma=gamma, gae_lambda=gae_lambda
-        )
+        discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
+        options = {} if vec_normalize is True else vec_normalize
+        normalize = None
+        if vec_normalize is not False:
+            normalize = MemberNormalize(len(self), n_envs, self.observation_space.shape, **options)
+        self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes = self._collector.episodes
 
     def __len__(self) -> int:
@@ -122,8 +153,38 @@ class EnsemblePPO:
         self.networks.copy_to(member, policy)
         return policy
 
+    def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:
+        """Stable-Baselines3's VecNormalize around `venv`, with this member's statistics as they are now."""
+        if self._collector.normalize is None:
+            raise ValueError("vec_env(k, venv) needs an ensemble with vec_normalize; this one does not normalize")
+        return self._collector.normalize.of(member, venv)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but the environments, which `load` is given again, to a file."""
+        saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
+        learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
+        torch.save(saved | learned, path)
+
+    @classmethod
+    def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
+        """The ensemble of a file, with new environments; `learn` goes on as Stable-Baselines3's `PPO.load(path, env)`
+        does with `reset_num_timesteps=False`: environments and random generators begin anew, from the seeds. `changes`
+        replace arguments that it was made with, such as `device`. Like any pickle, a file can run code: load only what
+        you trust."""
+        saved = torch.load(path, map_location="cpu", weights_only=False)
+        ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
+        if ensemble.networks.flat.shape != saved["weights"].shape:
+            found, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
+            raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {found}")
+        with torch.no_grad():
+            ensemble.networks.flat.copy_(saved["weights"])
+        ensemble.optimizer.adam.load_state_dict(saved["adam"])
+        ensemble._collector.restore(saved["collected"])
+        ensemble.episodes = ensemble._collector.episodes
+        return ensemble
+
     def __reduce__(self):
-        raise TypeError("an EnsemblePPO can't be copied or sent to another process; send policy(k) of its members")
+        raise TypeError("an EnsemblePPO can't be copied or pickled; use save(path), or policy(k) of its members")
 
     def close(self) -> None:
         """End the environments and their processes."""
@@ -136,56 +197,27 @@ class EnsemblePPO:
     def update(self, rollout: Rollout, remaining: float = 1.0) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
         schedules are given."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(remaining)
-        clips = self.clip_range(remaining), self.clip_range_vf(remaining) if self.clip_range_vf else None
+        now = self.hyperparameters.now(remaining, self.device)
         active = np.ones(len(self), bool)  # members whose policy has not moved too far
         orders = np.empty(rollout.values.shape, np.int64)  # (K, N)
         for _ in range(self.n_epochs):
             for member in np.flatnonzero(active):
                 orders[member] = self._orders[member].permutation(orders.shape[1])
             for minibatch in rollout.minibatches(orders, self.batch_size):
-                self._gradient_step(minibatch, *clips, active)
+                self._gradient_step(minibatch, now, active)
                 if not active.any():
                     return
 
-    def losses(self, batch: Rollout, clip_range: float, clip_range_vf: float | None = None):
-        """PPO's loss of each member (K,), and how far its policy has moved since the rollout, as an estimate of the
-        Kullback-Leibler divergence (K,)."""
-        distribution = self.networks.distribution(batch.observations)
-        values = self.networks.values(batch.observations)  # (K, B)
-        advantages = batch.advantages
-        if self.normalize_advantage and advantages.shape[1] > 1:
-            deviation, mean = torch.std_mean(advantages, dim=1, keepdim=True)
-            advantages = (advantages - mean) / (deviation + 1e-8)
-        log_ratio = joint(distribution.log_prob(batch.actions)) - batch.log_probs
-        ratio = log_ratio.exp()
-        clipped = ratio.clamp(1 - clip_range, 1 + clip_range)
-        policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean(1)
-        if clip_range_vf is not None:
-            values = batch.values + (values - batch.values).clamp(-clip_range_vf, clip_range_vf)
-        value_loss = (batch.returns - values).square().mean(1)
-        loss = policy_loss + self.vf_coef * value_loss
-        if self.ent_coef:
-            loss = loss - self.ent_coef * joint(distribution.entropy()).mean(1)
-        with torch.no_grad():
-            divergence = (ratio - 1 - log_ratio).mean(1)
-        return loss, divergence
-
-    def _gradient_step(self, minibatch, clip_range, clip_range_vf, active) -> None:
+    def _gradient_step(self, minibatch, now, active) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = self.losses(minibatch, clip_range, clip_range_vf)
-        if self.target_kl is not None:
-            active &= (divergence <= KL_SLACK * self.target_kl).cpu().numpy()
+        losses, divergence = losses_of(self.networks, minibatch, now, self.normalize_advantage)
+        stops = self.hyperparameters.is_given("target_kl")
+        if stops:
+            active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])
         gradients = self.networks.gradients(losses)
         norms = gradients.norm(dim=1, keepdim=True)
-        gradients *= (self.max_grad_norm / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
-        if self.target_kl is None:
-            self.networks.flat.grad = gradients
-        else:
-            for weights, gradient, is_active in zip(self._parameters, gradients, active, strict=True):
-                weights.grad = gradient if is_active else None
-        self.optimizer.step()
+        gradients *= (now["max_grad_norm"] / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
+        self.optimizer.step(gradients, now["learning_rate"], active if stops else None)
 
     def _check_weights(self) -> None:
         diverged = torch.nonzero(~self.networks.flat.isfinite().all(dim=1)).flatten().tolist()
@@ -206,10 +238,6 @@ class EnsemblePPO:
 
     def _new_policy(self) -> ActorCriticPolicy:
         return ActorCriticPolicy(self.observation_space, self.action_space, lambda _: 0.0, **self.policy_kwargs)
-
-
-def _schedule(value: float | Callable[[float], float]) -> Callable[[float], float]:
-    return (lambda remaining: float(value(remaining))) if callable(value) else lambda _: float(value)
 
 
 def _bar(total: int):

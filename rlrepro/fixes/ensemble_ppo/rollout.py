@@ -27,17 +27,18 @@ class Rollout:
             yield Rollout(*(field[members, chosen] for field in vars(self).values()))
 
 
-def advantages_of(rewards, values, starts, last_values, last_dones, gamma: float, gae_lambda: float) -> np.ndarray:
+def advantages_of(rewards, values, starts, last_values, last_dones, gamma, gae_lambda) -> np.ndarray:
     """Generalized advantage estimation (Schulman et al. 2016), as in Stable-Baselines3's RolloutBuffer.
 
     rewards, values and starts (whether an episode begins at that step) are (T, ...). last_values, the values after the
-    last step, and last_dones are (...). Returns (T, ...).
+    last step, and last_dones are (...); gamma and gae_lambda (float64) broadcast against these. Returns (T, ...).
     """
+    decay, gamma = (gamma * gae_lambda).astype(np.float32), gamma.astype(np.float32)
     advantages, running = np.zeros_like(rewards), 0
     next_values, continues = last_values, 1 - last_dones.astype(np.float32)
     for step in reversed(range(len(rewards))):
         delta = rewards[step] + gamma * next_values * continues - values[step]
-        running = delta + gamma * gae_lambda * continues * running
+        running = delta + decay * continues * running
         advantages[step] = running
         next_values, continues = values[step], 1 - starts[step].astype(np.float32)
     return advantages

@@ -27,7 +27,8 @@ class StackedPolicies:
 
     def copy_to(self, member: int, policy) -> None:
         """Copy this member's weights to a policy."""
-        vector_to_parameters(self.flat[member].to(policy.device), policy.parameters())
+        weights = self.flat[member].to(policy.device, copy=True)  # the policy's parameters become views of these
+        vector_to_parameters(weights, policy.parameters())
 
     def copy_from(self, member: int, policy) -> None:
         """Copy a policy's weights to this member."""

@@ -1,0 +1,64 @@
+"""Which configurations of a sweep can be trained as one ensemble."""
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+
+import gymnasium as gym
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+from .neighbours import neighbour
+
+SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs")
+SMALLEST = 8  # members: a larger ensemble may be divided among processes, down to this size
+
+
+def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
+    """Indices of the configs, task by task: those of an ensemble, or one that is trained alone. Ensembles are divided
+    so that there are up to `at_once` of each kind."""
+    alone, kinds, spaces = [], [], {}
+    for index, config in enumerate(configs):
+        kind = _kind(config, spaces)
+        if kind is None:
+            alone.append([index])
+            continue
+        same = next((members for other, members in kinds if other == kind), None)
+        if same is None:
+            kinds.append((kind, [index]))
+        else:
+            same.append(index)
+    ensembles = []
+    for _, members in kinds:
+        parts = max(1, min(at_once, len(members) // SMALLEST))
+        ensembles += [members[part::parts] for part in range(parts)]
+    return ensembles + alone
+
+
+def parameters() -> dict:
+    """The parameters that members of an ensemble share, or that each has its own value of, with their defaults."""
+    names = (*SHARED, *neighbour("ensemble_ppo.hyperparameters").LIMITS)
+    of_ensemble = signature(neighbour("ensemble_ppo").EnsemblePPO).parameters
+    return {name: of_ensemble[name].default for name in names}
+
+
+def _kind(config: Mapping, spaces: dict) -> dict | None:
+    """What configs must have in common to be batched; None if this one can't be."""
+    if config.get("policy", "MlpPolicy") != "MlpPolicy" or config.keys() - {"env", "policy", "seed", *parameters()}:
+        return None
+    env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
+    try:
+        if env not in spaces:
+            spaces[env] = _spaces(env)
+        checks = neighbour("ensemble_ppo.checks")
+        checks.check_spaces(*spaces[env])
+        checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
+    except Exception:  # what can't be batched, and what can't be made at all, which its own run then tells
+        return None
+    return shared | {"spaces": spaces[env]}
+
+
+def _spaces(env: str | Callable[[], gym.Env]):
+    made = env() if callable(env) else gym.make(env)
+    try:
+        return made.observation_space, made.action_space
+    finally:
+        made.close()

@@ -1,0 +1,99 @@
+"""sweep(configs, total_timesteps): PPO with many configurations, batched where that is possible."""
+
+import os
+import pickle
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import joblib
+
+from .groups import divide
+from .neighbours import neighbour
+from .task import Reply, Trained, run_task
+
+__all__ = ["Trained", "sweep"]
+
+
+def sweep(
+    configs: Iterable[Mapping[str, Any]],
+    total_timesteps: int,
+    *,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    threads: int | None = None,
+    device: str = "cpu",
+    resume: str | Path | None = None,
+    progress: bool = True,
+) -> list:
+    """Train Stable-Baselines3's PPO with each config. Configs with the same spaces, networks, and sizes of rollout and
+    minibatch become ensembles (`EnsemblePPO`); each of the others is trained alone. Both run in processes of
+    `train_many`. Returns one Outcome of `train_many` per config, in the same order; its value is a `Trained`, with
+    `policy` and `episodes`, and its seconds are the run's share of the ensemble's.
+
+    Args:
+        configs: parameters of PPO by name, with `env` (a Gymnasium id, or a function that makes an environment), and
+            perhaps `policy`, `seed` and `n_envs`
+        total_timesteps: of each config, in whole rollouts as in Stable-Baselines3
+        seed: of the configs that have none
+        n_jobs, threads: processes at once, and threads of each, as in `train_many`
+        resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
+            computed again. They are identified by the config, `seed` and total_timesteps: after changing the code of an
+            environment, use another folder
+
+    If a member of an ensemble fails, the others are trained again without it. A run that fails is an Outcome with its
+    traceback in `error`.
+
+    Raises ValueError for a config without `env`, or, with `resume`, one that can't be identified; ImportError if the
+    folders `ensemble_ppo` and `train_many` are not there.
+    """
+    many = neighbour("train_many")
+    configs = list(configs)
+    for index, config in enumerate(configs):
+        if not isinstance(config, Mapping) or "env" not in config:
+            raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
+    seeded = [{"seed": seed, **config} for config in configs]
+    files = None if resume is None else [_file(Path(resume), config, total_timesteps) for config in seeded]
+    replies = {index: reply for index, file in enumerate(files or []) if (reply := _load(file)) is not None}
+    missing = [index for index in range(len(configs)) if index not in replies]
+    at_once = n_jobs or joblib.cpu_count()
+    tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once)
+    tasks = [[missing[each] for each in task] for task in tasks]
+    payloads = [_payload(task, seeded, files, total_timesteps, device) for task in tasks]
+    n_jobs = max(1, min(at_once, len(tasks)))
+    ended = many.train_many(run_task, payloads, n_jobs=n_jobs, threads=threads, progress=progress)
+    for task, outcome in zip(tasks, ended, strict=True):
+        lost = [Reply(None, outcome.error, outcome.seconds)] * len(task)  # its process was killed
+        replies |= zip(task, outcome.value or lost, strict=True)
+    return [
+        many.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
+        for index, config in enumerate(configs)
+    ]
+
+
+def _payload(task, configs, files, total_timesteps: int, device) -> dict:
+    of_task = [configs[index] for index in task], files and [files[index] for index in task]
+    return {"payload": cloudpickle.dumps((*of_task, total_timesteps, device))}
+
+
+def _file(folder: Path, config: Mapping, total_timesteps: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return Path(os.path.abspath(folder)) / f"{joblib.hash((dict(config), total_timesteps))}.pickle"  # noqa: PTH100
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"with resume, a config must consist of values and named functions, found {config!r}: {error}"
+        ) from error
+
+
+def _load(file: Path) -> Reply | None:
+    """The reply in this file; None, with a warning if it can't be read, if it has to be computed."""
+    try:
+        return pickle.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except Exception as error:
+        warnings.warn(f"{file} can't be read ({error!r}); that run is repeated", stacklevel=3)
+        return None

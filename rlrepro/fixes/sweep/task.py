@@ -1,0 +1,101 @@
+"""One task of a sweep in its process: an ensemble, or one run of Stable-Baselines3."""
+
+import pickle
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from .groups import SHARED, parameters
+from .neighbours import neighbour
+
+
+@dataclass
+class Trained:
+    """What one run gives: Stable-Baselines3's policy, and the finished episodes with their `returns`, `lengths` and
+    `timesteps`, as in `EnsemblePPO.episodes[k]`."""
+
+    policy: Any
+    episodes: Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How the run of one config ended: its value or its traceback, and its share of the seconds."""
+
+    value: Trained | None
+    error: str | None
+    seconds: float
+
+
+def run_task(payload: bytes) -> list[Reply]:
+    """Train the configs of a pickled (configs, files, total_timesteps, device); results are written to the files as
+    soon as they are there."""
+    configs, files, total_timesteps, device = pickle.loads(payload)
+    replies = _train(configs, total_timesteps, device)
+    for reply, file in zip(replies, files or [None] * len(replies), strict=True):
+        if file is not None and reply.error is None:
+            partial = Path(file).with_suffix(".partial")
+            partial.write_bytes(cloudpickle.dumps(reply))
+            partial.replace(file)
+    return replies
+
+
+def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
+    start = time.monotonic()
+    try:
+        trained = (_together if len(configs) > 1 else _alone)(configs, total_timesteps, device)
+    except Exception:
+        if len(configs) == 1:
+            return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
+        half = len(configs) // 2  # one of them fails; the others still have to be trained
+        return [reply for part in (configs[:half], configs[half:]) for reply in _train(part, total_timesteps, device)]
+    return [Reply(each, None, (time.monotonic() - start) / len(configs)) for each in trained]
+
+
+def _together(configs, total_timesteps: int, device) -> list[Trained]:
+    options = {
+        name: configs[0].get(name, default) if name in SHARED else [config.get(name, default) for config in configs]
+        for name, default in parameters().items()
+    }
+    envs, seeds = ([config[name] for config in configs] for name in ("env", "seed"))
+    make = neighbour("ensemble_ppo").EnsemblePPO
+    ensemble = make(envs, seeds=seeds, vectorization="sync", device=device, **options)
+    try:
+        ensemble.learn(total_timesteps)
+        return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
+    finally:
+        ensemble.close()
+
+
+def _alone(configs, total_timesteps: int, device) -> list[Trained]:
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
+    config = {"device": device, **configs[0]}
+    policy, n_envs = config.pop("policy", "MlpPolicy"), config.pop("n_envs", 1)
+    envs = make_vec_env(config.pop("env"), n_envs)
+    episodes = neighbour("ensemble_ppo.collector").Episodes()
+    try:
+        model = PPO(policy, envs, **config).learn(total_timesteps, callback=_recorder(episodes))
+        return [Trained(model.policy.to("cpu"), episodes)]
+    finally:
+        envs.close()
+
+
+def _recorder(episodes):
+    """A callback that adds each finished episode."""
+
+    def record(scope, _) -> bool:
+        for info in scope["infos"]:
+            if "episode" in info:
+                episodes.returns.append(info["episode"]["r"])
+                episodes.lengths.append(info["episode"]["l"])
+                episodes.timesteps.append(scope["self"].num_timesteps)
+        return True
+
+    return record

@@ -1,0 +1,186 @@
+"""EnsemblePPO whose members have hyperparameters of their own: each learns what Stable-Baselines3 learns with them."""
+
+import math
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from stable_baselines3 import PPO
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import EnsemblePPO
+
+MEMBERS = 3
+ROUNDING = 2e-5  # of weights, after 1,000 steps at a learning rate of 1e-3
+pytestmark = pytest.mark.filterwarnings("ignore:You have specified a mini.batch size", "ignore:batch_size=")
+
+
+def weights(policy):
+    return parameters_to_vector(policy.parameters()).detach()
+
+
+def ensemble(env="Pendulum-v1", **options):
+    return EnsemblePPO(env, vectorization="sync", **options)
+
+
+def schedule(first: float):
+    """Ends above 0: with a clip range of 0, what learns and what doesn't would depend on the last bit."""
+    return st.sampled_from([first, lambda remaining: first * (1 + remaining) / 2])
+
+
+def logarithmic(lowest: float, highest: float):
+    return st.floats(math.log(lowest), math.log(highest)).map(math.exp)
+
+
+OF_A_MEMBER = {
+    "learning_rate": logarithmic(1e-5, 1e-3).flatmap(schedule),
+    "clip_range": st.floats(0.01, 0.5).flatmap(schedule),
+    "clip_range_vf": st.none() | st.floats(0.01, 10).flatmap(schedule),
+    "ent_coef": st.just(0.0) | st.floats(0, 0.1),
+    "vf_coef": st.floats(0, 1),
+    "gamma": st.floats(0, 1),
+    "gae_lambda": st.floats(0, 1),
+    "max_grad_norm": logarithmic(1e-3, 10),
+    "target_kl": st.none() | logarithmic(1e-5, 0.1),
+}
+OF_ALL = {
+    "n_steps": st.sampled_from([64, 125, 500]),
+    "batch_size": st.sampled_from([25, 64, 600]),
+    "n_epochs": st.integers(1, 4),
+    "n_envs": st.integers(1, 2),
+    "normalize_advantage": st.booleans(),
+    "optimizer": st.sampled_from([("Adam", 0.0), ("Adam", 0.01), ("AdamW", 0.01)]),
+}
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(
+    own=st.fixed_dictionaries(
+        {name: st.lists(values, min_size=MEMBERS, max_size=MEMBERS) for name, values in OF_A_MEMBER.items()}
+    ),
+    shared=st.fixed_dictionaries(OF_ALL),
+    seeds=st.lists(st.integers(0, 2**31), min_size=MEMBERS, max_size=MEMBERS),
+)
+def test_members_with_any_hyperparameters_learn_what_sb3_learns_with_them(own, shared, seeds):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compare(own, shared, seeds)
+
+
+def compare(own, shared, seeds, env="Pendulum-v1"):
+    from stable_baselines3.common.env_util import make_vec_env
+
+    optimizer, decay = shared.pop("optimizer", ("Adam", 0.0))
+    kwargs = {
+        "optimizer_class": getattr(torch.optim, optimizer),
+        "optimizer_kwargs": {"weight_decay": decay, "eps": 1e-5},
+        "net_arch": [32],
+    }
+    together = ensemble(env, seeds=seeds, policy_kwargs=kwargs, **own, **shared).learn(1000)
+    n_envs = shared.pop("n_envs", 1)
+    for member, seed in enumerate(seeds):
+        of_member = {name: values[member] for name, values in own.items()}
+        envs = make_vec_env(env, n_envs)
+        alone = PPO("MlpPolicy", envs, seed=seed, device="cpu", policy_kwargs=dict(kwargs), **of_member, **shared)
+        alone.learn(1000)
+        assert together.num_timesteps == alone.num_timesteps
+        assert (weights(together.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING, member
+
+
+def test_each_member_learns_with_its_own_hyperparameters():
+    """One case of the property above, on an environment whose episodes end by themselves."""
+    own = {
+        "learning_rate": [1e-3, lambda remaining: 3e-3 * remaining, 3e-4],
+        "clip_range": [0.1, 0.2, lambda remaining: 0.3 * remaining],
+        "clip_range_vf": [None, 0.1, lambda remaining: 0.2 * remaining],
+        "ent_coef": [0.0, 0.01, 0.05],
+        "vf_coef": [0.5, 0.2, 1],
+        "gamma": [0.99, 0.9, 1],
+        "gae_lambda": [0.95, 1, 0.5],
+        "max_grad_norm": [0.5, 0.01, math.inf],
+        "target_kl": [None, 1e-3, 0.01],
+    }
+    compare(own, {"n_steps": 128, "batch_size": 50, "n_epochs": 4}, [7, 7, 8], "CartPole-v1")
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.AdamW])
+def test_a_learning_rate_of_each_member_scales_its_weight_decay(optimizer):
+    kwargs = {"optimizer_class": optimizer, "optimizer_kwargs": {"weight_decay": 0.1}}
+    options = {"policy_kwargs": kwargs, "n_steps": 64, "n_epochs": 2}
+    together = ensemble(seeds=[0, 1], learning_rate=[1e-3, 1e-2], target_kl=[1e-9, None], **options).learn(192)
+    for member, rate, target_kl in ((0, 1e-3, 1e-9), (1, 1e-2, None)):
+        alone = PPO("MlpPolicy", "Pendulum-v1", learning_rate=rate, target_kl=target_kl, seed=member, **options)
+        assert (weights(together.policy(member)) - weights(alone.learn(192).policy)).abs().max() < 2e-6
+
+
+def test_a_policy_is_a_copy():
+    members = ensemble(seeds=[0, 1], n_steps=64).learn(64)
+    kept, at_the_time = members.policy(1), weights(members.policy(1)).clone()
+    members.learn(64)
+    assert torch.equal(weights(kept), at_the_time)
+    with torch.no_grad():
+        next(kept.parameters()).add_(1)
+    assert not torch.equal(weights(members.policy(1)), at_the_time)
+    before = members.networks.flat.clone()
+    with torch.no_grad():
+        for parameter in members.policy(0).parameters():
+            parameter.zero_()
+    assert torch.equal(members.networks.flat, before)
+
+
+def test_episodes_say_when_each_ended():
+    members = ensemble("CartPole-v1", seeds=[0, 1], n_steps=128).learn(128)
+    for episodes in members.episodes:
+        assert episodes.timesteps == list(np.cumsum(episodes.lengths))
+        assert episodes.returns == episodes.lengths  # a reward of 1 in each step
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"env": gym.make("Pendulum-v1")}, r"give lambda: gym.make\(...\)"),
+        ({"env": [gym.make("Pendulum-v1")] * 2}, r"give lambda: gym.make\(...\)"),
+        ({"seeds": 4}, r"one for each member, as in range\(4\); found 4"),
+        ({"seeds": [None]}, r"seeds must be integers.* found \[None\]"),
+        ({"seeds": [0.5]}, r"seeds must be integers.* found \[0.5\]"),
+        ({"seeds": [-1]}, r"from 0 to 2\*\*32 - 1, found \[-1\]"),
+        ({"use_sde": True}, "use_sde must be False"),
+        ({"learning_rate": -1e-3}, "learning_rate must be between 0 and inf; found -0.001 for member 0"),
+        ({"learning_rate": [1e-3, lambda remaining: -1.0]}, "found -1.0 for member 1"),
+        ({"learning_rate": "1e-3"}, "found '1e-3'"),
+        ({"learning_rate": [1e-3] * 3}, "one for each of 2 members; found 3"),
+        ({"gamma": [0.99, 1.01]}, "gamma must be between 0 and 1; found 1.01 for member 1"),
+        ({"gamma": lambda remaining: 0.99}, "gamma must be a number: only learning_rate, clip_range"),
+        ({"target_kl": 0}, "target_kl must be positive; found 0"),
+        ({"clip_range_vf": [None, -1]}, "clip_range_vf must be positive, or None for no clipping; found -1"),
+        ({"ent_coef": None}, "ent_coef must be between -inf and inf; found None"),
+        ({"vf_coef": math.nan}, "vf_coef must be between 0 and inf; found nan"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        ensemble(**{"seeds": [0, 1], **options})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="found no device cuda: 0 CUDA devices are available; use 'cpu'"):
+        ensemble(seeds=[0], device="cuda")
+
+
+def test_members_that_learn_the_same_are_told():
+    with pytest.warns(UserWarning, match="members 0 and 2 have the same seed 5 and hyperparameters"):
+        ensemble(seeds=[5, 6, 5], n_steps=64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ensemble(seeds=[5, 5], learning_rate=[1e-3, 1e-4], n_steps=64)
+
+
+def test_a_batch_that_is_never_full_is_told():
+    with pytest.warns(UserWarning, match="batch_size=64 is larger than the rollout of n_steps × n_envs = 20"):
+        ensemble(seeds=[0], n_steps=10, n_envs=2)

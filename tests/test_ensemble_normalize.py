@@ -1,0 +1,57 @@
+"""EnsemblePPO with vec_normalize: each member has the statistics, and learns, as with VecNormalize of its own."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import EnsemblePPO
+
+SIZES = {"n_steps": 128, "batch_size": 64, "n_epochs": 3}
+ROUNDING = 5e-6
+
+
+def short_pendulum():
+    return gym.make("Pendulum-v1", max_episode_steps=25)
+
+
+@pytest.mark.parametrize(
+    "env, n_envs, options",
+    [
+        (short_pendulum, 1, {}),
+        (short_pendulum, 3, {"gamma": [0.9, 0.99], "clip_obs": 1.5, "clip_reward": 0.7}),
+        ("CartPole-v1", 2, {"norm_reward": False}),
+        (short_pendulum, 2, {"norm_obs": False, "epsilon": 1e-3}),
+    ],
+)
+def test_each_member_is_normalized_as_sb3_does_it_alone(env, n_envs, options):
+    seeds = [4, 9]
+    ensemble = EnsemblePPO(env, seeds=seeds, n_envs=n_envs, vec_normalize=options, vectorization="sync", **SIZES)
+    ensemble.learn(768)
+    for member, seed in enumerate(seeds):
+        own = {name: value[member] if isinstance(value, list) else value for name, value in options.items()}
+        venv = VecNormalize(make_vec_env(env, n_envs), **own)
+        alone = PPO("MlpPolicy", venv, seed=seed, device="cpu", **SIZES).learn(768)
+        policies = ensemble.policy(member), alone.policy
+        learned, expected = (parameters_to_vector(policy.parameters()) for policy in policies)
+        assert (learned - expected).abs().max() < ROUNDING
+        raw = [episode["r"] for episode in alone.ep_info_buffer]
+        assert sorted(ensemble.episodes[member].returns) == pytest.approx(sorted(raw), rel=1e-4)
+        ours = ensemble.vec_env(member, make_vec_env(env, n_envs))
+        for name in ("obs_rms", "ret_rms") if own.get("norm_obs", True) else ("ret_rms",):
+            for statistic in ("mean", "var", "count"):
+                found, theirs = (getattr(getattr(each, name), statistic) for each in (ours, venv))
+                assert np.allclose(found, theirs, rtol=1e-4, atol=1e-6)
+        observations = np.random.default_rng(0).normal(size=(5, *venv.observation_space.shape)).astype(np.float32)
+        assert np.allclose(ours.normalize_obs(observations), venv.normalize_obs(observations), atol=1e-4)
+        rewards = np.linspace(-3, 3, 5)
+        assert np.allclose(ours.normalize_reward(rewards), venv.normalize_reward(rewards), atol=1e-4)
+
+
+def test_an_ensemble_without_statistics_says_so():
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=[0], n_steps=64, vectorization="sync")
+    with pytest.raises(ValueError, match="this one does not normalize"):
+        ensemble.vec_env(0, make_vec_env("Pendulum-v1"))

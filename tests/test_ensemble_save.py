@@ -1,0 +1,49 @@
+"""EnsemblePPO saved, loaded, and trained further, as Stable-Baselines3 does it."""
+
+import gymnasium as gym
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import EnsemblePPO
+
+SIZES = {"n_steps": 64, "n_epochs": 2}
+OWN = {"learning_rate": [1e-3, lambda remaining: 1e-2 * remaining], "target_kl": [None, 1e-2]}
+
+
+def weights(policy):
+    return parameters_to_vector(policy.parameters()).detach()
+
+
+@pytest.mark.parametrize("vec_normalize", [False, True])
+def test_what_was_saved_learns_on_as_sb3(tmp_path, vec_normalize):
+    ensemble = EnsemblePPO(
+        "CartPole-v1", seeds=[3, 4], vec_normalize=vec_normalize, vectorization="sync", **OWN, **SIZES
+    )
+    ensemble.learn(128).save(tmp_path / "ensemble.pt")
+    loaded = EnsemblePPO.load(tmp_path / "ensemble.pt", "CartPole-v1")
+    assert loaded.episodes == ensemble.episodes and loaded.num_timesteps == 128
+    assert torch.equal(loaded.networks.flat, ensemble.networks.flat)
+    loaded.learn(128)
+    for member, seed in enumerate([3, 4]):
+        own = {name: values[member] for name, values in OWN.items()}
+        venv = make_vec_env("CartPole-v1", 1)
+        venv = VecNormalize(venv) if vec_normalize else venv
+        alone = PPO("MlpPolicy", venv, seed=seed, device="cpu", **own, **SIZES).learn(128)
+        alone.save(tmp_path / "alone")
+        again = make_vec_env("CartPole-v1", 1)
+        if vec_normalize:
+            venv.save(tmp_path / "statistics")
+            again = VecNormalize.load(tmp_path / "statistics", again)
+        alone = PPO.load(tmp_path / "alone", again, device="cpu").learn(128, reset_num_timesteps=False)
+        assert (weights(loaded.policy(member)) - weights(alone.policy)).abs().max() < 5e-6
+        assert loaded.num_timesteps == alone.num_timesteps == 256
+
+
+def test_other_environments_than_it_was_trained_on_are_refused(tmp_path):
+    EnsemblePPO("CartPole-v1", seeds=[0], vectorization="sync", **SIZES).save(tmp_path / "ensemble.pt")
+    with pytest.raises(ValueError, match=r"\(members, weights\) \(1, 9155\), but with this env they are \(1, 8963\)"):
+        EnsemblePPO.load(tmp_path / "ensemble.pt", lambda: gym.make("Pendulum-v1"))

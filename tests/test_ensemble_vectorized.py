@@ -1,0 +1,41 @@
+"""EnsemblePPO on environments that are vectorised themselves."""
+
+import gymnasium as gym
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import EnsemblePPO
+
+from .vector_pendulum import VectorPendulum
+
+SIZES = {"n_steps": 128, "n_epochs": 2, "n_envs": 2}
+
+
+def short_pendulum():
+    return gym.make("Pendulum-v1", max_episode_steps=50)
+
+
+def test_one_call_steps_what_sb3_steps_alone():
+    seeds = [3, 8, 1]
+    ensemble = EnsemblePPO(VectorPendulum(6, max_steps=50), seeds=seeds, vec_normalize=False, **SIZES).learn(768)
+    for member, seed in enumerate(seeds):
+        options = {name: value for name, value in SIZES.items() if name != "n_envs"}
+        alone = PPO("MlpPolicy", make_vec_env(short_pendulum, 2), seed=seed, device="cpu", **options).learn(768)
+        policies = ensemble.policy(member), alone.policy
+        learned, expected = (parameters_to_vector(policy.parameters()) for policy in policies)
+        assert (learned - expected).abs().max() < 5e-6
+        assert ensemble.episodes[member].lengths == [50] * 14
+
+
+@pytest.mark.parametrize(
+    "env, message",
+    [
+        (lambda: VectorPendulum(3), "expected 2 members × 2 environments, found a VectorEnv of 3"),
+        (lambda: gym.make_vec("CartPole-v1", 4, vectorization_mode="vector_entry_point"), "autoreset_mode SAME_STEP"),
+    ],
+)
+def test_a_vectorised_environment_that_does_not_fit_is_refused(env, message):
+    with pytest.raises(ValueError, match=message):
+        EnsemblePPO(env(), seeds=[0, 1], **SIZES)

@@ -1,0 +1,114 @@
+"""sweep: what can be batched becomes ensembles, the rest runs alone, and each outcome is Stable-Baselines3's."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from torch.nn.utils import parameters_to_vector
+
+from rlrepro.fixes import sweep
+from rlrepro.fixes.sweep import groups, runner, task
+
+SIZES = {"env": "Pendulum-v1", "n_steps": 64, "n_epochs": 2}
+MIXED = [
+    {**SIZES, "learning_rate": 1e-3, "seed": 3},
+    {**SIZES, "env": "CartPole-v1", "clip_range": 0.1},
+    {**SIZES, "use_sde": True},
+    {**SIZES, "env": "CartPole-v1", "ent_coef": 0.05, "seed": 4},
+    {**SIZES, "n_envs": 2},
+    {**SIZES, "gamma": 0.9, "clip_range_vf": 0.2, "policy": "MlpPolicy"},
+    {**SIZES, "batch_size": 32},
+]
+
+
+def weights(policy):
+    return parameters_to_vector(policy.parameters()).detach()
+
+
+def test_configs_are_divided_by_what_they_must_share():
+    assert groups.divide(MIXED, at_once=1) == [[0, 5], [1, 3], [4], [6], [2]]
+
+
+def test_ensembles_are_divided_among_processes_but_stay_large():
+    many = [{**SIZES, "learning_rate": 1e-4 * index} for index in range(20)]
+    assert [len(members) for members in groups.divide(many, at_once=8)] == [10, 10]
+    assert len(groups.divide(many[:15], at_once=8)) == 1
+
+
+def test_environments_with_the_same_spaces_are_batched():
+    short = [{**SIZES, "env": make} for make in ("Pendulum-v1", short_pendulum)]
+    assert groups.divide(short, at_once=1) == [[0, 1]]
+
+
+def short_pendulum():
+    return gym.make("Pendulum-v1", max_episode_steps=10)
+
+
+def test_each_outcome_is_what_sb3_gives(tmp_path):
+    outcomes = sweep(MIXED, 128, n_jobs=2, progress=False, resume=tmp_path)
+    for config, outcome in zip(MIXED, outcomes, strict=True):
+        assert outcome.config is config and outcome.error is None
+        options = {"policy": "MlpPolicy", "seed": 0, "device": "cpu", **config}
+        envs = make_vec_env(options.pop("env"), options.pop("n_envs", 1))
+        alone = PPO(env=envs, **options).learn(128)
+        assert (weights(outcome.value.policy) - weights(alone.policy)).abs().max() < 2e-6
+        episodes = outcome.value.episodes
+        assert episodes.lengths == [episode["l"] for episode in alone.ep_info_buffer]
+        assert episodes.returns == pytest.approx([episode["r"] for episode in alone.ep_info_buffer], rel=1e-4)
+        assert len(episodes.timesteps) == len(episodes.lengths)
+
+
+def test_results_in_the_folder_are_not_computed_again(tmp_path, monkeypatch):
+    (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
+    trained = []
+    monkeypatch.setattr(runner, "divide", lambda configs, _: trained.extend(configs) or [[0], [1]])
+    again = sweep([MIXED[1], MIXED[0], MIXED[3]], 64, resume=tmp_path, progress=False, n_jobs=1)
+    assert [config["env"] for config in trained] == ["CartPole-v1", "CartPole-v1"]
+    assert torch.equal(weights(again[1].value.policy), weights(first.value.policy))
+    assert [outcome.config for outcome in again] == [MIXED[1], MIXED[0], MIXED[3]]
+    longer = sweep(MIXED[:1] * 2, 128, resume=tmp_path, progress=False, n_jobs=1)
+    assert not torch.equal(weights(longer[0].value.policy), weights(first.value.policy))
+
+
+def test_a_file_that_can_not_be_read_is_computed_again(tmp_path):
+    (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
+    (file,) = tmp_path.glob("*.pickle")
+    file.write_bytes(b"half of")
+    with pytest.warns(UserWarning, match="can't be read"):
+        (again,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
+    assert torch.equal(weights(again.value.policy), weights(first.value.policy))
+
+
+class Broken(gym.Wrapper):
+    def step(self, action):
+        raise FloatingPointError("joint 3 is not a number")
+
+
+def broken():
+    return Broken(gym.make("Pendulum-v1"))
+
+
+def test_one_that_fails_takes_no_other_with_it():
+    configs = [{**SIZES, "env": broken if index == 2 else "Pendulum-v1", "seed": index} for index in range(5)]
+    assert groups.divide(configs, at_once=1) == [[0, 1, 2, 3, 4]]
+    replies = task._train(configs, 64, "cpu")
+    assert [reply.error is None for reply in replies] == [True, True, False, True, True]
+    assert "joint 3 is not a number" in replies[2].error
+    for seed in (1, 4):
+        alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", n_steps=64, n_epochs=2).learn(64)
+        assert np.allclose(weights(replies[seed].value.policy), weights(alone.policy), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "config, options, message",
+    [
+        ({"learning_rate": 1e-3}, {}, "config 0 must map parameters of PPO, with env"),
+        ({**SIZES, "learning_rate": lambda remaining: 1e-3}, {"resume": "folder"}, "values and named functions"),
+    ],
+)
+def test_a_config_that_can_not_be_used_is_named(config, options, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        sweep([config], 64, **options)
