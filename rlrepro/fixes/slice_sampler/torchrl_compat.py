@@ -12,7 +12,12 @@ A storage is seen here as a ring of cells: how large it is, how full, and where 
 """
 
 import torch
-from torchrl.data.replay_buffers.samplers import SliceSampler
+from torchrl.data.replay_buffers.samplers import (
+    PrioritizedSampler,
+    PrioritizedSliceSampler,
+    SliceSampler,
+    SliceSamplerWithoutReplacement,
+)
 from torchrl.data.replay_buffers.storages import ListStorage, Storage
 from torchrl.data.replay_buffers.writers import RoundRobinWriter
 
@@ -26,6 +31,15 @@ for cls, name in (
         raise ImportError(f"torchrl's {cls.__name__} has no {name}, which the index of trajectories needs")
 
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
+
+
+def dispatch_without_replacement(cls: type, other: type) -> None:
+    """Let `cls(replacement=False)` make the other class, as torchrl can from 0.14 on."""
+    try:
+        from torchrl.data.replay_buffers.samplers.base import _REPLACEMENT_DISPATCH
+    except ImportError:
+        return
+    _REPLACEMENT_DISPATCH[cls] = other
 
 
 def batch_multiplier(sampler: SliceSampler) -> int:
