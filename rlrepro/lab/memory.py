@@ -19,7 +19,7 @@ from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.units import format_value
 
 _measuring = threading.RLock()  # torch has one profiler per process
-_measurers = set()  # threads that have called peak_memory
+_measurers = set()  # threads that measure, or wait for their turn
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,16 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     target = resolve_device(device)
     on_cpu = target.type == "cpu"
     _measurers.add(threading.get_ident())
-    with _measuring, _warning_of_threads() if on_cpu else nullcontext():
-        for _ in range(warmup):
-            with _profile() if on_cpu else nullcontext():
-                fn()
-        if warmup:
-            gc.collect()
-        return _peak_cpu(fn, target) if on_cpu else _peak_cuda(fn, target)
+    try:
+        with _measuring, _warning_of_threads() if on_cpu else nullcontext():
+            for _ in range(warmup):
+                with _profile() if on_cpu else nullcontext():
+                    fn()
+            if warmup:
+                gc.collect()
+            return _peak_cpu(fn, target) if on_cpu else _peak_cuda(fn, target)
+    finally:
+        _measurers.discard(threading.get_ident())
 
 
 @contextmanager

@@ -33,8 +33,8 @@ class SharedActionBuffer(ReplayBuffer):
     every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once any were given.
     Batches go from the CPU to a GPU through pinned memory, asynchronously.
 
-    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape, and a state without any available action
-    unless the episode has ended there.
+    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape, and a state
+    without any available action unless the episode has ended there.
 
     Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """

@@ -5,9 +5,10 @@ from functools import wraps
 
 import numpy as np
 import torch
+from torchrl.data.replay_buffers.samplers import PrioritizedSampler, PrioritizedSliceSampler
 
 from .sampler import IncrementalSliceSampler, _Entries
-from .torchrl_compat import PrioritizedSampler, PrioritizedSliceSampler, capacity_of, columns_of, end_keys_of
+from .torchrl_compat import capacity_of, columns_of, end_keys_of
 from .tracked_storage import READ_AT_ONCE
 
 
@@ -16,9 +17,9 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     is stored.
 
     A slice starts at a transition drawn in proportion to its priority, among those that have enough of their trajectory
-    left. PrioritizedSliceSampler finds the others in everything that is stored, sets them to zero in its tree of
-    priorities, draws, and sets them back. Here they stay zero, and a write updates only the transitions that it adds and
-    those at the end of the trajectories that it continues. The second tree, of minima, keeps what they were. Arguments,
+    left. To find them, PrioritizedSliceSampler reads everything that is stored; it sets the others to zero in its tree
+    of priorities, draws, and sets them back. Here they stay zero, and a write updates only the transitions that it adds
+    and the end of the trajectories that it continues. The second tree, of minima, keeps what they were. Arguments,
     samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format.
 
     Writes are followed, and errors raised, as in IncrementalSliceSampler.

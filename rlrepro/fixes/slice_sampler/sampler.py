@@ -152,11 +152,8 @@ class IncrementalSliceSampler(SliceSampler):
         flags = Boundaries(end_keys_of(self), are_ids=False)
         names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
         ids = [Boundaries((name,), are_ids=True) for name in names]
-        if self._requires_traj_key:
-            choices = ids
-        else:
-            choices = (*ids, flags) if self._fetch_traj else (flags, *ids)
-        for boundaries in choices:
+        orders = {True: (*ids, flags), False: (flags, *ids)}
+        for boundaries in ids if self._requires_traj_key else orders[self._fetch_traj]:
             if boundaries.are_in(storage):
                 return boundaries
         if not hasattr(storage[:1], "get"):

@@ -12,12 +12,7 @@ A storage is seen here as a ring of cells: how large it is, how full, and where 
 """
 
 import torch
-from torchrl.data.replay_buffers.samplers import (
-    PrioritizedSampler,
-    PrioritizedSliceSampler,
-    SliceSampler,
-    SliceSamplerWithoutReplacement,
-)
+from torchrl.data.replay_buffers.samplers import SliceSampler
 from torchrl.data.replay_buffers.storages import ListStorage, Storage
 from torchrl.data.replay_buffers.writers import RoundRobinWriter
 

@@ -4,9 +4,10 @@ from functools import wraps
 
 import numpy as np
 import torch
+from torchrl.data.replay_buffers.samplers import SliceSamplerWithoutReplacement
 
 from .sampler import IncrementalSliceSampler
-from .torchrl_compat import SliceSamplerWithoutReplacement, dispatch_without_replacement
+from .torchrl_compat import dispatch_without_replacement
 
 
 class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSamplerWithoutReplacement):
