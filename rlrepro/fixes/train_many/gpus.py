@@ -9,7 +9,8 @@ SECONDS = 60  # for nvidia-smi
 
 
 def visible_cards(gpus: float) -> list[str]:
-    """CUDA_VISIBLE_DEVICES for each of the processes that fit at once, with `gpus` cards each or a fraction of one. Raises RuntimeError if there are too few cards."""
+    """CUDA_VISIBLE_DEVICES for each of the processes that fit at once, with `gpus` cards each or a fraction of one.
+    Raises RuntimeError if there are too few cards."""
     cards = _cards()
     if gpus < 1:
         slots = cards * int(1 / gpus + 1e-9)
