@@ -292,3 +292,19 @@ def test_wrong_tables_masks_and_limits_are_refused():
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=1000)(states, actions)
     with pytest.raises(ValueError, match=r"40 actions at a time .*use smaller chunks"):
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=20_000, chunk=40)(states, actions)
+
+
+class Beside(nn.Module):
+    """A chain with a second layer beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.chain, self.beside = plain_network(), nn.Linear(STATE + FEATURES, 1, dtype=torch.float64)
+
+    def forward(self, pairs):
+        return self.chain(pairs) + self.beside(pairs)
+
+
+def test_a_layer_beside_the_chain_is_refused():
+    with pytest.raises(ValueError, match="does not compute one value by its layers in turn"):
+        FactoredQ.from_sequential(Beside(), STATE)

@@ -68,3 +68,9 @@ def test_a_folder_that_hides_its_library_says_so(tmp_path):
 def test_a_file_of_a_product_does_not_hide_the_function_it_is_named_after():
     script = "import rlrepro.fixes.train_many.threads; from rlrepro.fixes import train_many; train_many.__call__"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_everything_that_can_be_imported_is_imported_at_once():
+    script = "from rlrepro.fixes import *; in_chunks; import pydoc, rlrepro; pydoc.render_doc(rlrepro.fixes)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

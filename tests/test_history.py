@@ -84,3 +84,9 @@ def test_nothing_happened():
     with MemoryHistory(["tests"], device="cpu") as history:
         np.zeros(10)
     assert history.events == [] and history.live_by_line() == {}
+
+
+def test_a_single_name_needs_no_list():
+    with MemoryHistory("tests", device="cpu") as history:
+        kept = block(8)
+    assert ends(history) == {"kept = block(8)": 8} and kept.nbytes == 8 * MIB

@@ -11,7 +11,7 @@ import pytest
 
 from rlrepro.evidence.compatibility.environments import call, make
 from rlrepro.extras import EXTRA_OF_COMMAND
-from rlrepro.fixes import __all__ as FIXES
+from rlrepro.fixes import NAMES as FIXES
 
 from .conftest import ROOT
 

@@ -1,3 +1,6 @@
+import threading
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -86,3 +89,29 @@ def test_rejects_an_unknown_device():
 def test_counts_on_cuda():
     found = peak_memory(lambda: [torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")], device="cuda")
     assert found.peak_bytes == found.held_bytes == 8 * MIB
+
+
+def test_measurements_in_several_threads_take_turns():
+    peaks = []
+
+    def measure():
+        peaks.append(peak_memory(lambda: blocks(8), device="cpu").peak_bytes)
+
+    threads = [threading.Thread(target=measure) for _ in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert peaks == [8 * MIB] * 3
+
+
+def test_work_in_another_thread_is_warned_of():
+    def fn():
+        thread = threading.Thread(target=blocks, args=(8,))
+        thread.start()
+        thread.join(30)
+
+    with pytest.warns(RuntimeWarning, match="started threads, and what they allocate is not counted"):
+        assert peak_memory(fn, device="cpu").peak_bytes == 0

@@ -397,3 +397,17 @@ def test_a_timeline_says_why_a_release_has_no_value():
     points = timeline("tianshou", ["0.4.11", "99.0", "1.0.0"], version, at_once=2)
     assert [point.value for point in points] == [None, None, "1.0.0"]
     assert "No module named 'gym'" in points[0].error and "no version 99.0" in points[1].error
+
+
+class TwoArguments(Exception):
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+def raise_two():
+    raise TwoArguments("one", "two")
+
+
+def test_an_exception_that_no_process_can_unpickle_is_not_blamed_on_the_release(old):
+    with pytest.raises(ReleaseError, match="can't be pickled and unpickled: TwoArguments: one"):
+        old.run(raise_two)

@@ -32,6 +32,7 @@ def transitions(count, *, first=0, masks=None, table=TABLE):
     }
     if masks:
         data["action_mask"] = make_masks(numbers % masks, len(table))
+        data["action"] = allowed(data["action"], data["action_mask"])
         data["next"]["action_mask"] = make_masks((numbers + 1) % masks, len(table))
     return TensorDict(data, batch_size=[count])
 
@@ -46,10 +47,18 @@ def make_masks(kinds, count):
     return torch.stack(masks)[kinds]
 
 
+def allowed(actions, masks):
+    """The actions that their masks allow, and otherwise action 0."""
+    return actions * masks[torch.arange(len(actions)), actions]
+
+
 def check(batch, masks=None):
     numbers = batch["next", "reward"].long()
+    actions = numbers % ACTIONS
+    if masks:
+        actions = allowed(actions, make_masks(numbers % masks, ACTIONS))
     assert torch.equal(batch["observation"][:, 0].long(), numbers)
-    assert torch.equal(batch["action"], numbers % ACTIONS) and batch["action"].dtype == torch.long
+    assert torch.equal(batch["action"], actions) and batch["action"].dtype == torch.long
     if masks:
         assert torch.equal(batch["action_mask"], make_masks(numbers % masks, ACTIONS))
         assert torch.equal(batch["next", "action_mask"], make_masks((numbers + 1) % masks, ACTIONS))
@@ -130,7 +139,7 @@ def test_it_samples_as_torchrls_buffer_does():
     "change, message",
     [
         (lambda data: data.update({"action": data["action"] + 25}), r"0 to 26; found \[27, 28"),
-        (lambda data: data.update({"action": data["action"] - 2}), r"found \[-2, -1\]"),
+        (lambda data: data.update({"action": data["action"] - 2}), r"found \[-2"),
         (lambda data: data.update({"action": torch.eye(5, dtype=torch.bool)}), r"whole numbers of shape \(5,\)"),
         (lambda data: data.update({"action": data["action"].float()}), "found torch.float32"),
         (lambda data: data["action_mask"][2].fill_(False), r"action_mask of transitions \[\[2\]\] allows no action"),
@@ -223,3 +232,29 @@ def test_batches_arrive_on_the_gpu():
     assert {tensor.device.type for tensor in batch.values(True, True)} == {"cuda"}
     assert buffer.storage[:]["observation"].device.type == "cpu"
     check(batch.cpu(), 5)
+
+
+def test_stored_transitions_are_read_and_replaced_by_index():
+    buffer = SharedActionBuffer(20, TABLE)
+    buffer.extend(transitions(20, masks=5))
+    check(buffer[3:9], masks=5)
+    check(buffer[torch.tensor([4, 1])], masks=5)
+    assert buffer[7]["action_mask"].shape == (ACTIONS,) and buffer["action_mask"].shape == (20, ACTIONS)
+    buffer[2:4] = transitions(2, first=30, masks=5)
+    check(buffer[:], masks=5)
+    with pytest.raises(ValueError, match="replace whole transitions"):
+        buffer["action"] = torch.zeros(20)
+
+
+def test_an_action_that_its_mask_forbids_is_refused():
+    data = transitions(4, masks=5)
+    data["action_mask"][2, data["action"][2]] = False
+    with pytest.raises(ValueError, match=r"transitions \[\[2\]\] have an action that action_mask forbids"):
+        SharedActionBuffer(20, TABLE).extend(data)
+
+
+def test_the_table_may_be_a_list_or_an_array():
+    for table in (TABLE.tolist(), TABLE.double().numpy()):
+        assert torch.equal(SharedActionBuffer(20, table).actions, TABLE)
+    with pytest.raises(ValueError, match="capacity must be at least 1 transition, found 0"):
+        SharedActionBuffer(0, TABLE)

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+_load, _, NAMES = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ensemble_ppo": ["EnsemblePPO"],
@@ -17,7 +17,11 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         ],
         "patient_parallel_env": ["PatientParallelEnv", "wait_patiently"],
         "rllib_value_pass": ["ChunkedGAE", "ChunkedPPOTorchLearner", "ChunkedValuePass"],
-        "slice_sampler": ["IncrementalSliceSampler"],
+        "slice_sampler": [
+            "IncrementalPrioritizedSliceSampler",
+            "IncrementalSliceSampler",
+            "IncrementalSliceSamplerWithoutReplacement",
+        ],
         "sweep": ["Trained", "sweep"],
         "tianshou": ["ChunkedGAIL", "ChunkedICMOnPolicyWrapper", "ChunkedPPO", "ChunkedPPOPolicy", "in_chunks"],
         "train_many": [
@@ -30,3 +34,22 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         ],
     },
 )
+
+
+def __getattr__(name: str):
+    if name != "__all__":
+        return _load(name)
+    available = globals()["__all__"] = [each for each in NAMES if _can_be_imported(each)]  # for `import *` and help()
+    return available
+
+
+def __dir__() -> list[str]:
+    return globals().get("__all__") or NAMES
+
+
+def _can_be_imported(name: str) -> bool:
+    try:
+        _load(name)
+    except ImportError:
+        return False
+    return True

@@ -2,8 +2,11 @@
 
 import gc
 import os
+import sys
+import threading
+import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 # Otherwise torch's profiler writes to stderr on every use.
@@ -14,6 +17,9 @@ import torch
 
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.units import format_value
+
+_measuring = threading.RLock()  # torch has one profiler per process
+_measurers = set()  # threads that measure, or wait for their turn
 
 
 @dataclass(frozen=True)
@@ -37,19 +43,44 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
 
     `fn` is first called `warmup` times, since the first call may fill caches that stay; those results are freed
     before the measured call. On CPU, torch only reports the release of a block whose allocation it has recorded, so
-    memory that `fn` frees but that was allocated before the warm-up, or by another thread, is not subtracted.
+    memory that `fn` frees but that was allocated before the warm-up, or by another thread, is not subtracted. What
+    threads of `fn` allocate does not count on CPU; if it starts any, a RuntimeWarning says so. Measurements in several
+    threads take turns.
 
     Exceptions of `fn` pass through. Raises NoGPUError if CUDA is requested but not available, and RuntimeError inside
     another measurement, because torch's profiler can't be nested.
     """
     target = resolve_device(device)
     on_cpu = target.type == "cpu"
-    for _ in range(warmup):
-        with _profile() if on_cpu else nullcontext():
-            fn()
-    if warmup:
-        gc.collect()
-    return _peak_cpu(fn, target) if on_cpu else _peak_cuda(fn, target)
+    _measurers.add(threading.get_ident())
+    try:
+        with _measuring, _warning_of_threads() if on_cpu else nullcontext():
+            for _ in range(warmup):
+                with _profile() if on_cpu else nullcontext():
+                    fn()
+            if warmup:
+                gc.collect()
+            return _peak_cpu(fn, target) if on_cpu else _peak_cuda(fn, target)
+    finally:
+        _measurers.discard(threading.get_ident())
+
+
+@contextmanager
+def _warning_of_threads():
+    started, before = set(), threading.getprofile()
+
+    def note(*_):
+        started.add(threading.get_ident())
+        sys.setprofile(before)
+
+    threading.setprofile(note)
+    try:
+        yield
+    finally:
+        threading.setprofile(before)
+    if started - _measurers:
+        message = "this function started threads, and what they allocate is not counted"
+        warnings.warn(f"{message}; measure inside the thread, or call its work directly", RuntimeWarning, stacklevel=4)
 
 
 def _profile():

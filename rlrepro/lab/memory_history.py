@@ -19,14 +19,16 @@ class MemoryHistory:
     """A context manager that records every block of memory that is allocated or freed, with its line of code.
 
     A block belongs to the outermost line of code in a folder with one of the names in `within`, such as a package's:
-    "file.py:12  x = f(y)". On CUDA, the record is the caching allocator's own, from torch's snapshot; a recording
-    that was already active ends with it. On a CPU, it has the storages of live tensors, as VirtualCard counts them.
+    "file.py:12  x = f(y)". A single name needs no list. On CUDA, the record is the caching allocator's own, from
+    torch's snapshot; a recording that was already active ends with it. On a CPU, it has the storages of live tensors,
+    as VirtualCard counts them.
 
     Raises NoGPUError if CUDA is requested but not available.
     """
 
-    def __init__(self, within: Iterable[str], *, device: str = "auto"):
+    def __init__(self, within: str | Iterable[str], *, device: str = "auto"):
         self.device = resolve_device(device)
+        within = [within] if isinstance(within, str) else within
         self._recorder = (_OnCuda if self.device.type == "cuda" else _OnCpu)(frozenset(within), self.device)
 
     def __enter__(self):

@@ -130,7 +130,8 @@ class ReleaseProcess:
             value = cloudpickle.loads(value)
         except Exception as error:
             if raised:
-                raise ReleaseError(f"an exception that can only be unpickled under {self.label}: {raised}") from cause
+                why = f"can only be unpickled under {self.label}" if value else "can't be pickled and unpickled"
+                raise ReleaseError(f"the function raised an exception that {why}: {raised}") from cause
             raise ReleaseError(
                 f"the result of the function under {self.label} can't be unpickled here ({error}); "
                 "return plain numbers, strings or arrays"

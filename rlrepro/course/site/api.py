@@ -11,7 +11,7 @@ def api(package: str) -> str:
     """MyST for each public name of the package."""
     module = importlib.import_module(package)
     blocks = []
-    for name in sorted(module.__all__, key=str.lower):
+    for name in sorted(getattr(module, "NAMES", None) or module.__all__, key=str.lower):
         try:
             value = getattr(module, name)
         except ImportError:  # for another release, or for a library that is not installed

@@ -69,11 +69,14 @@ class FactoredQ(nn.Module):
         """
         layers = layers_of(net)
         check_layers(layers, state_dim)
+        if unknown := options.keys() - {"chunk", "memory_limit"}:
+            raise TypeError(f"from_sequential takes chunk and memory_limit, found {sorted(unknown)}")
         factored = cls.__new__(cls)
-        factored._build(layers, state_dim, options.pop("chunk", "auto"), options.pop("memory_limit", MEMORY_LIMIT))
-        if options:
-            raise TypeError(f"from_sequential takes chunk and memory_limit, found {sorted(options)}")
-        check_same_values(factored, net)
+        try:
+            factored._build(layers, state_dim, options.get("chunk", "auto"), options.get("memory_limit", MEMORY_LIMIT))
+            check_same_values(factored, net)
+        except RuntimeError as error:  # shapes that don't follow from each other
+            raise ValueError(f"the network does not compute one value by its layers in turn: {net}") from error
         return factored
 
     def to_sequential(self) -> nn.Sequential:

@@ -1,5 +1,6 @@
 """SharedActionBuffer: transitions that store an action as its index in one shared table."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class SharedActionBuffer(ReplayBuffer):
 
     Args:
         capacity: transitions; the oldest are overwritten
-        actions: (A, d) features of all actions, stored once, on the device of the batches
+        actions: (A, d) features of all actions, a tensor, an array or a list; stored once, on the device of the batches
         device: of the batches and the table; None for the device of `actions`
         storage: a torchrl storage for tensors; None for LazyTensorStorage(capacity) on the CPU
         options: further arguments of ReplayBuffer (batch_size, sampler, ...), except transform, transform_factory,
@@ -32,8 +33,8 @@ class SharedActionBuffer(ReplayBuffer):
     every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once any were given.
     Batches go from the CPU to a GPU through pinned memory, asynchronously.
 
-    Raises ValueError for an action outside the table, a mask of another shape, and a state without any available action
-    unless the episode has ended there.
+    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape, and a state
+    without any available action unless the episode has ended there.
 
     Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
@@ -41,12 +42,16 @@ class SharedActionBuffer(ReplayBuffer):
     def __init__(
         self,
         capacity: int,
-        actions: torch.Tensor,
+        actions: torch.Tensor | np.ndarray | Sequence[Sequence[float]],
         *,
         device: str | torch.device | None = None,
         storage: Storage | None = None,
         **options,
     ):
+        if storage is None and capacity < 1:
+            raise ValueError(f"capacity must be at least 1 transition, found {capacity}")
+        if not isinstance(actions, torch.Tensor):
+            actions = torch.as_tensor(actions, dtype=torch.get_default_dtype())
         if actions.ndim != 2 or not len(actions):
             raise ValueError(f"actions must be a table (A, d) with one row per action, found {tuple(actions.shape)}")
         if refused := [name for name in REFUSED if options.get(name)]:
@@ -67,6 +72,20 @@ class SharedActionBuffer(ReplayBuffer):
         """Store one transition. Returns its index."""
         with self._replay_lock:
             return super().add(self._packed(data))
+
+    def __getitem__(self, index) -> TensorDictBase:
+        """Stored transitions, as `sample` returns them."""
+        if isinstance(index, (str, tuple)):  # torchrl looks these up in self[:]
+            return super().__getitem__(index)
+        with self._replay_lock:
+            return self._unpacked(super().__getitem__(index))
+
+    def __setitem__(self, index, data: TensorDictBase) -> None:
+        """Replace stored transitions. Raises ValueError for single entries."""
+        if isinstance(index, (str, tuple)):
+            raise ValueError(f"expected the indices of transitions, found {index!r}; replace whole transitions")
+        with self._replay_lock:
+            super().__setitem__(index, self._packed(data))
 
     def append_transform(self, *args, **options):
         """Raises ValueError: a transform would see masks as numbers."""
@@ -113,6 +132,12 @@ class SharedActionBuffer(ReplayBuffer):
         masks = {key: mask for key in MASKS if (mask := data.get(key, None)) is not None}
         for key, mask in masks.items():
             _check_mask(key, mask, data, count)
+        if "action_mask" in masks:
+            allowed = masks["action_mask"].gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
+            if not allowed.all():
+                raise ValueError(
+                    f"transitions {(~allowed).nonzero().tolist()[:10]} have an action that action_mask forbids"
+                )
         packed = data.copy()  # the tensors are shared, the entries are not
         packed["action"] = action.to(torch.int32)
         for key in MASKS:

@@ -28,7 +28,7 @@ def filled_buffer():
         "terminated": torch.zeros(80, 1, dtype=torch.bool),
     }
     mask = torch.rand(80, ACTIONS) < 0.5
-    mask[:, 0] = True
+    mask[torch.arange(80), action] = True
     fields = {
         "observation": observation,
         "action": action,

@@ -8,7 +8,11 @@ from .tested_with import TESTED_WITH
 
 _load, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submod_attrs={"sampler": ["IncrementalSliceSampler"]},
+    submod_attrs={
+        "prioritized": ["IncrementalPrioritizedSliceSampler"],
+        "sampler": ["IncrementalSliceSampler"],
+        "without_replacement": ["IncrementalSliceSamplerWithoutReplacement"],
+    },
 )
 
 

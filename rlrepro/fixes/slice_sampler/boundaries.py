@@ -24,6 +24,13 @@ class Boundaries:
         starts = values[1:] != values[:-1] if self.are_ids else values[:-1]
         return starts.cpu().numpy()
 
+    def changes(self, storage, cells: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Whether a trajectory starts between each of these cells (rows, steps) and the next one of its row, in the
+        column of that row: (rows, steps - 1)."""
+        values = self._read(storage, torch.from_numpy(cells.ravel())).cpu().numpy()
+        values = values[np.arange(len(values)), column.repeat(cells.shape[1])].reshape(cells.shape)
+        return values[:, 1:] != values[:, :-1] if self.are_ids else values[:, :-1]
+
     def _read(self, storage, cells):
         entries = {key: entry(storage, key, cells) for key in self.keys}
         values = [self._checked(key, value, storage) for key, value in entries.items() if value is not None]

@@ -54,11 +54,13 @@ class IncrementalSliceSampler(SliceSampler):
     """
 
     @wraps(SliceSampler.__init__)
-    def __init__(self, **options):
+    def __init__(self, *args, **options):
         for name in NOT_SUPPORTED:
             if options.get(name):
                 raise NotImplementedError(f"{name}={options[name]!r} is not supported; use SliceSampler for it")
-        super().__init__(**options)
+        super().__init__(*args, **options)
+        names = ("traj_key", "end_key", "end_keys")
+        self._requires_traj_key = [name for name in names if options.get(name) is not None] == ["traj_key"]
         if not self._cache:  # no boundaries were given as an argument, so there is nothing to keep
             self.cache_values = False
         self._lock = threading.RLock()
@@ -82,7 +84,8 @@ class IncrementalSliceSampler(SliceSampler):
             index = self._index(storage, slice_len if self.strict_length else 1)
             if not len(index):
                 raise RuntimeError(self._too_short(storage, slice_len))
-            drawn = self._random(torch.randint, len(index), (num_slices,))
+            drawn = self._draw(len(index), num_slices)
+            num_slices = len(drawn)
             is_padded = pads_output(self)  # then the shortest trajectory of all decides
             times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
         columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
@@ -111,6 +114,10 @@ class IncrementalSliceSampler(SliceSampler):
             mask_flat=None,
             storage=_Entries(storage),
         )
+
+    def _draw(self, count: int, num_slices: int) -> np.ndarray:
+        """Which of `count` trajectories to take a slice of."""
+        return self._random(torch.randint, count, (num_slices,))
 
     def _random(self, draw, *args) -> np.ndarray:
         """Random numbers from the buffer's generator, or from torch's."""
@@ -145,12 +152,14 @@ class IncrementalSliceSampler(SliceSampler):
         flags = Boundaries(end_keys_of(self), are_ids=False)
         names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
         ids = [Boundaries((name,), are_ids=True) for name in names]
-        for boundaries in (*ids, flags) if self._fetch_traj else (flags, *ids):
+        orders = {True: (*ids, flags), False: (flags, *ids)}
+        for boundaries in ids if self._requires_traj_key else orders[self._fetch_traj]:
             if boundaries.are_in(storage):
                 return boundaries
         if not hasattr(storage[:1], "get"):
             self._get_stop_and_length(storage)  # raises what torchrl raises
-        keys = [key for key in (self.traj_key, *flags.keys) if key is not None]
+        others = () if self._requires_traj_key else flags.keys
+        keys = [key for key in (self.traj_key, *others) if key is not None]
         if not keys:
             raise RuntimeError(
                 "`ends` and `trajectories` are no longer valid after a write or in a copy; name traj_key or end_key"

@@ -1,6 +1,7 @@
 """IncrementalSliceSampler in the torchrl that is installed, against torchrl's own SliceSampler."""
 
 import numpy as np
+import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler
@@ -57,3 +58,12 @@ def test_it_notices_what_is_written_over():
     buffer.sample()
     buffer.extend(transitions([10] * 6, 2))
     assert set(buffer.sample()["episode"].tolist()) == {2, 3, 4, 5, 6, 7}
+
+
+def test_a_misspelt_key_is_an_error():
+    buffer = ReplayBuffer(
+        storage=LazyTensorStorage(60), sampler=IncrementalSliceSampler(slice_len=2, traj_key="episod")
+    )
+    buffer.extend(transitions([9, 9], 0).set(("next", "done"), torch.arange(18) == 8))
+    with pytest.raises(RuntimeError, match="none of 'episod' is in the storage"):
+        buffer.sample(4)

@@ -28,6 +28,15 @@ for cls, name in (
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
 
 
+def dispatch_without_replacement(cls: type, other: type) -> None:
+    """Let `cls(replacement=False)` make the other class, as torchrl can from 0.14 on."""
+    try:
+        from torchrl.data.replay_buffers.samplers.base import _REPLACEMENT_DISPATCH
+    except ImportError:
+        return
+    _REPLACEMENT_DISPATCH[cls] = other
+
+
 def batch_multiplier(sampler: SliceSampler) -> int:
     """How many transitions one unit of the batch size stands for; 1 before torchrl 0.7."""
     return getattr(sampler, "_batch_size_multiplier", None) or 1

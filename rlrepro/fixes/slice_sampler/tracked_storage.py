@@ -26,14 +26,15 @@ INDEXES = 4  # kept at a time, one per shortest length
 class TrackedStorage:
     """How far a storage is written, and indexes of its trajectories.
 
-    Writes at the head of the ring are tracked: `_time` counts the cells written, and an index reads those that it has
+    Writes at the head of the ring are tracked: `time` counts the cells written, and an index reads those that it has
     not seen. After any other change, everything is read again.
     """
 
     def __init__(self):
         self._is_in_step = False  # every write so far was tracked
-        self._time = None  # cells written; None if the storage is full and does not know where it was written last
-        self._revision = self._boundaries = None
+        self.restarts = 0  # how often everything was read again
+        self.time = None  # cells written; None if the storage is full and does not know where it was written last
+        self._revision = self.boundaries = None
         self._indexes: OrderedDict[int, TrajectoryIndex] = OrderedDict()
 
     @property
@@ -47,13 +48,13 @@ class TrackedStorage:
             return  # nothing was written, or it was noted before
         self._is_in_step = self._is_in_step and self._is_at_head(cells, storage, revision)
         if self._is_in_step:
-            self._time += len(cells)
+            self.time += len(cells)
         self._revision = revision
 
     def _is_at_head(self, cells, storage, revision) -> bool:
         """Whether these cells directly follow those written before, with no other write in between."""
         capacity, first, last = capacity_of(storage), int(cells[0]), int(cells[-1])
-        if self._time is None or self._time % capacity != first or cell_written_last(storage) not in (last, None):
+        if self.time is None or self.time % capacity != first or cell_written_last(storage) not in (last, None):
             return False
         if revision is not None and revision != self._revision + changes_of_a_write(storage, len(cells)):
             return False
@@ -68,39 +69,54 @@ class TrackedStorage:
         `find_trajectories(storage)` returns torchrl's starts, stops and lengths; it is used if a trajectory may
         continue from the last cell to the first.
         """
-        in_use, capacity = cells_in_use(storage), capacity_of(storage)
-        is_current = self._is_in_step and revision_of(storage) == self._revision and self._keys == keys
-        if not is_current or (self._time is not None and in_use != min(self._time, capacity)):
-            self._restart(storage, in_use, capacity)
-            self._boundaries, self._keys = find_boundaries(storage), keys
+        self.refresh(storage, keys, find_boundaries)
+        capacity = capacity_of(storage)
         index = self._indexes.pop(shortest, None)
-        if self._time is None:
+        if self.time is None:
             index = index or closed_index(shortest, storage, *find_trajectories(storage))
         else:
-            if index is None or index.time <= self._time - capacity:
-                index = TrajectoryIndex(capacity, columns_of(storage), shortest, max(0, self._time - capacity))
+            if index is None or index.time <= self.time - capacity:
+                index = TrajectoryIndex(capacity, columns_of(storage), shortest, max(0, self.time - capacity))
             self._read(index, storage)
         self._indexes[shortest] = index
         if len(self._indexes) > INDEXES:
             self._indexes.popitem(last=False)
         return index
 
+    def refresh(self, storage: Storage, keys, find_boundaries: Callable) -> None:
+        """Start again if anything but writes at the head of the ring has happened."""
+        in_use, capacity = cells_in_use(storage), capacity_of(storage)
+        is_current = self._is_in_step and revision_of(storage) == self._revision and self._keys == keys
+        if not is_current or (self.time is not None and in_use != min(self.time, capacity)):
+            self._restart(storage, in_use, capacity)
+            self.boundaries, self._keys = find_boundaries(storage), keys
+
+    def starts(self, storage: Storage, begin: int, end: int) -> np.ndarray:
+        """Whether a trajectory starts at these times, none of them overwritten: (times, columns)."""
+        capacity, oldest = capacity_of(storage), max(0, self.time - capacity_of(storage))
+        parts = [np.empty((0, columns_of(storage)), dtype=bool)]
+        while begin < end:
+            cell, before = begin % capacity, max(oldest, begin - 1) % capacity
+            cells = min(end - begin, capacity - cell)
+            parts.append(self.boundaries.starts(storage, slice(cell, cell + cells), slice(before, before + 1)))
+            begin += cells
+        return np.concatenate(parts)
+
     def _restart(self, storage, in_use, capacity):
         self._indexes.clear()
+        self.restarts += 1
         self._is_in_step, self._revision = True, revision_of(storage)
         cell = cell_written_last(storage)
         if in_use < capacity:
-            self._time = in_use
+            self.time = in_use
         else:
-            self._time = None if cell is None else capacity + cell + 1
+            self.time = None if cell is None else capacity + cell + 1
 
     def _read(self, index, storage):
         """Add to the index what it has not seen."""
         at_once = max(1, READ_AT_ONCE // index.columns)
-        while index.time < self._time:
-            cell, before = index.time % index.capacity, max(index.begin, index.time - 1) % index.capacity
-            cells = min(at_once, self._time - index.time, index.capacity - cell)
-            index.append(self._boundaries.starts(storage, slice(cell, cell + cells), slice(before, before + 1)))
+        while index.time < self.time:
+            index.append(self.starts(storage, index.time, min(index.time + at_once, self.time)))
 
 
 def closed_index(shortest: int, storage: Storage, starts, stops, lengths) -> TrajectoryIndex:

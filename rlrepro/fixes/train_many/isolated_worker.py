@@ -6,10 +6,13 @@ out. Here each thread has its own pool of a single process, and makes a new one 
 
 import multiprocessing
 import os
+import re
 import signal
+import tempfile
 import threading
 import time
 import warnings
+from pathlib import Path
 
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
@@ -22,32 +25,42 @@ CLOSE_SECONDS = 60.0  # until processes that were killed have ended
 
 
 class IsolatedWorkers:
-    """One worker process for each calling thread; each worker computes with this number of `threads`."""
+    """One worker process for each calling thread; each worker computes with this number of `threads`, and sees one of
+    the `cards`. A call is killed after `timeout` seconds."""
 
-    def __init__(self, threads: int):
-        self.threads = threads
+    def __init__(self, threads: int, cards: list[str] | None = None, timeout: float | None = None):
+        self.threads, self.timeout, self._cards = threads, timeout, list(cards or ())
+        self._marks = tempfile.TemporaryDirectory(prefix="train_many-started-")
         self._current, self._pools, self._closed = threading.local(), [], False
         self._lock = threading.Lock()  # a pool is made and listed, or all are closed, but never both at once
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
-        start = time.monotonic()
+        mark = Path(self._marks.name) / str(threading.get_ident())  # made when the call starts
+        mark.unlink(missing_ok=True)
         try:
-            return self._pool().submit(answer, payload, seed, self.threads).result()
+            return self._pool().submit(answer, payload, seed, self.threads, self.timeout, str(mark)).result()
         except BrokenProcessPool as broken:
             self._current.pool = None
-            reason = " ".join(str(broken).split())
-            error = f"the process of this training run was killed; if memory ran out, lower n_jobs. loky: {reason}"
-            return Reply(None, error, time.monotonic() - start)
+            seconds = time.time() - mark.stat().st_mtime if mark.exists() else 0.0
+            how = re.search(r"\{(.*)\}", str(broken))  # the exit code
+            if how and "SIGALRM" in how[1]:
+                return Reply(None, f"this training run was ended after timeout={self.timeout:g} seconds", seconds)
+            by = f" ({how[1]})" if how else ""
+            error = f"the process of this training run was killed{by}; if memory ran out, lower n_jobs"
+            return Reply(None, error, seconds)
 
     def _pool(self) -> ProcessPoolExecutor:
         if getattr(self._current, "pool", None) is None:
             with self._lock:
                 if self._closed:
                     raise RuntimeError("these workers are closed and take no further calls")
-                self._current.pool = ProcessPoolExecutor(
-                    1, env=thread_variables(self.threads), initializer=_serve, initargs=(os.getpid(),)
-                )
+                variables = thread_variables(self.threads)
+                if self._cards and not hasattr(self._current, "card"):
+                    self._current.card = self._cards.pop()
+                if hasattr(self._current, "card"):
+                    variables["CUDA_VISIBLE_DEVICES"] = self._current.card
+                self._current.pool = ProcessPoolExecutor(1, env=variables, initializer=_serve, initargs=(os.getpid(),))
                 self._pools.append(self._current.pool)
         return self._current.pool
 
@@ -69,6 +82,7 @@ class IsolatedWorkers:
             self._closed = True
             for pool in self._pools:
                 pool.shutdown(kill_workers=True)
+        self._marks.cleanup()
 
 
 def _serve(parent: int) -> None:

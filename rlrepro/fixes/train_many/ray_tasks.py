@@ -7,40 +7,56 @@ import ray
 from .threads import thread_variables
 from .worker_main import Reply, answer
 
+WAITING = 256  # tasks that Ray holds at least
+
 
 class RayTasks:
-    """Runs each call as a task that takes `threads` CPUs: in the Ray that is initialised, otherwise in the one at
-    RAY_ADDRESS, otherwise in a local one, which ends with this object. Raises ValueError if no node has that many
-    CPUs."""
+    """Runs each call as a task that takes `threads` CPUs and `gpus` cards: in the Ray that is initialised, otherwise in
+    the one at RAY_ADDRESS, otherwise in a local one, which ends with this object. Raises ValueError if no node has that
+    many.
 
-    def __init__(self, threads: int):
-        self.threads, self.is_local = threads, not ray.is_initialized()
+    More tasks wait than fit, so that Ray's autoscaler sees them and a cluster that grows is used.
+    """
+
+    def __init__(self, threads: int, gpus: float | None, timeout: float | None, retries: int):
+        self.threads, self.timeout, self.retries = threads, timeout, retries
+        self.is_local = not ray.is_initialized()
         if self.is_local:
             ray.init(log_to_driver=False)
         self._running, self._closed = set(), False
-        self.room = sum(int(node["Resources"].get("CPU", 0)) // threads for node in ray.nodes() if node["Alive"])
-        if self.room == 0:
+        needed = {"CPU": threads, "GPU": gpus or 0}
+        room = sum(
+            int(min(node["Resources"].get(name, 0) / amount + 1e-9 for name, amount in needed.items() if amount))
+            for node in ray.nodes()
+            if node["Alive"]
+        )
+        self.at_once = max(WAITING, 2 * room)
+        if room == 0:
             self.close()
+            cards = f" and {gpus:g} GPUs" if gpus else ""
             raise ValueError(
-                f"no node of this Ray has {threads} CPUs for a training run: lower `threads`, or add a node"
+                f"no node of this Ray has {threads} CPUs{cards} for a training run: ask for less, or add a node"
             )
         environment = {"env_vars": thread_variables(threads)}
-        self._task = ray.remote(num_cpus=threads, max_retries=0, runtime_env=environment)(answer)
+        self._task = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=0, runtime_env=environment)(answer)
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
         if self._closed:
             raise RuntimeError("these tasks are closed and take no further calls")
         start = time.monotonic()
-        task = self._task.remote(payload, seed, self.threads)
-        self._running.add(task)
-        try:
-            return ray.get(task)
-        except ray.exceptions.RayError as error:
-            reason = " ".join(str(error).split())
-            return Reply(None, f"Ray lost the process of this training run: {reason}", time.monotonic() - start)
-        finally:
-            self._running.discard(task)
+        for _ in range(self.retries + 1):
+            task = self._task.remote(payload, seed, self.threads, self.timeout)
+            self._running.add(task)
+            try:
+                return ray.get(task)
+            except ray.exceptions.RayError as error:
+                reason = " ".join(str(error).split())
+            finally:
+                self._running.discard(task)
+            if self._closed:
+                break
+        return Reply(None, f"Ray lost the process of this training run: {reason}", time.monotonic() - start)
 
     def close(self) -> None:
         """Cancel the tasks that still run, and end Ray if it was started here."""

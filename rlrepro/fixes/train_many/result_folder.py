@@ -34,6 +34,10 @@ class ResultFolder:
     def _file(self, key: str) -> Path:
         return self.path / f"{key}.pickle"
 
+    def has_other(self, prefix: str, key: str) -> bool:
+        """Whether there is a result under another key with this prefix."""
+        return any(path.stem != key for path in self.path.glob(f"{prefix}-*.pickle"))
+
     def load(self, key: str):
         """What was saved under this key, or None. A file that can't be read counts as missing, with a warning."""
         try:

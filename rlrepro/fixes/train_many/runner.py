@@ -1,21 +1,15 @@
 """train_many(fn, configs): many independent training runs at once, on one machine or on a cluster."""
 
-import hashlib
 import operator
-import pickle
 import shutil
 import sys
 import tempfile
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import Parameter, signature
-from operator import attrgetter
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Literal
 
 import cloudpickle
@@ -23,8 +17,10 @@ import joblib
 from loky import cpu_count
 from tqdm.auto import tqdm
 
+from .gpus import visible_cards
 from .isolated_worker import IsolatedWorkers
 from .result_folder import ResultFolder
+from .runs import Run, has_name, prepare
 from .threads import at_least_one, thread_budget
 from .worker_main import Reply
 
@@ -54,6 +50,9 @@ def train_many(
     *,
     n_jobs: int | None = None,
     threads: int | None = None,
+    gpus: float | None = None,
+    timeout: float | None = None,
+    retries: int = 1,
     backend: Literal["loky", "ray"] = "loky",
     on_error: Literal["keep", "raise"] = "keep",
     resume: str | Path | None = None,
@@ -65,22 +64,28 @@ def train_many(
 
     Args:
         fn: may be defined in a notebook; it is sent to the processes with cloudpickle, and so are the configs.
-        n_jobs: runs at once; None is one per core (with Ray: one per CPU of the cluster).
+        n_jobs: runs at once; None is one per core (with Ray: all that its cluster has room for, also if it grows).
         threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
+        gpus: cards of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
+            and no more run at once than fit; with Ray, it is `num_gpus`.
+        timeout: seconds after which a run is killed, whatever it does, and has an `error`. Not on Windows.
+        retries: with Ray, how often a run is started again if its node or its process is lost.
         backend: "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
             first failure ends the call with TrainingFailed.
         resume: a folder where each result is written as soon as it is there; results in it are not computed again. They
-            are identified by the name of `fn`, the config and `seed`: after changing `fn`, use another folder. A `fn`
-            without a unique name (a lambda, a partial, a closure, anything bound to an object) is refused; a decorated
-            function is accepted if its module has it under that name. None keeps results until the end of the call; if
-            the call is interrupted, they are kept, and the message says where.
+            are identified by the name and the source of `fn`, the config and `seed`: after an edit of `fn`, a warning
+            says that they are computed again, and both are kept. What `fn` calls is not compared. A `fn` without a
+            unique name (a lambda, a partial, a closure, anything bound to an object) is refused; a decorated function
+            is accepted if its module has it under that name. None keeps results until the end of the call; if the call
+            is interrupted, they are kept, and the message says where.
         seed: Python's, NumPy's and torch's generators are seeded before each run, from this seed and its config, so it
             doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` is given that seed
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
 
-    Raises ValueError for a number below 1, an unknown option, or a config that can't be pickled; ImportError if Ray is
+    Raises ValueError for an invalid number, an unknown option, or a config that can't be pickled; RuntimeError if there
+    are no cards for `gpus`; ImportError if Ray is
     not installed; OSError if `resume` can't be written to; and RuntimeError if another call is using it.
     """
     if backend not in BACKENDS or on_error not in ON_ERROR:
@@ -91,15 +96,28 @@ def train_many(
         None if value is None else at_least_one(name, value)
         for name, value in (("n_jobs", n_jobs), ("threads", threads))
     )
-    if resume is not None and not _has_name(fn):
+    if gpus is not None and (isinstance(gpus, bool) or not gpus > 0 or (gpus > 1 and gpus != int(gpus))):
+        raise ValueError(f"gpus must be a number of cards, or a fraction of one, found {gpus!r}")
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"retries must be a whole number of 0 or more, found {retries!r}")
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be a positive number of seconds, found {timeout!r}")
+    cards = visible_cards(gpus) if gpus is not None and backend == "loky" else None
+    if resume is not None and not has_name(fn):
         raise ValueError(
             f"with resume, fn must be a function with a unique name, found {fn!r}: its results could be confused with "
             "another function's. Define it with def, and put what it is bound to into the configs"
         )
-    runs = _prepare(fn, list(configs), operator.index(seed))
+    runs = prepare(fn, list(configs), operator.index(seed))
     with _folder(resume) as folder:
-        outcomes = {run.key: _outcome(run, folder.load(run.key)) for run in runs}
+        outcomes = {run.key: _outcome(run, folder.load(run.name)) for run in runs}
         missing = [run for run in runs if outcomes[run.key].error is not None]
+        if stale := [run for run in missing if folder.has_other(run.key, run.name)]:
+            warnings.warn(
+                f"{len(stale)} results in {folder.path} are of another source of {fn.__qualname__}: these runs are "
+                "computed again, and both results are kept. To use the earlier ones, restore its source",
+                stacklevel=2,
+            )
         bar = tqdm(
             total=len(runs),
             initial=len(runs) - len(missing),
@@ -107,7 +125,7 @@ def train_many(
             unit="run",
             disable=not progress,
         )
-        with bar, _workers(backend, n_jobs, threads) as (workers, at_once):
+        with bar, _workers(backend, n_jobs, threads, gpus, cards, timeout, retries) as (workers, at_once):
             # the runs are in processes of their own; the threads here wait for them
             waiting = joblib.Parallel(at_once, backend="threading", batch_size=1, return_as="generator_unordered")
             for run, outcome in waiting(joblib.delayed(_execute)(run, workers, folder) for run in missing):
@@ -119,62 +137,6 @@ def train_many(
                     last_line = outcome.error.strip().splitlines()[-1]
                     bar.write(f"failed: {run.config}: {last_line}", file=sys.stderr)
     return [outcomes[run.key] for run in runs]
-
-
-@dataclass(frozen=True)
-class _Run:
-    key: str  # names its result
-    config: Mapping[str, Any]
-    payload: bytes  # fn and config
-    seed: int
-
-
-def _prepare(fn, configs, seed: int) -> list[_Run]:
-    """The runs that the configs ask for. Raises ValueError, which names the config, if one can't be sent to another
-    process."""
-    name = f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"
-    needs_seed = _requires_seed(fn)
-    seen, runs = Counter(), []
-    for index, config in enumerate(configs):
-        if not isinstance(config, Mapping):
-            raise ValueError(f"config {index} must map names of parameters to values, found {config!r}")
-        try:
-            digest = joblib.hash((name, seed, dict(config)))
-            if digest != joblib.hash(cloudpickle.loads(cloudpickle.dumps((name, seed, dict(config))))):
-                raise TypeError(
-                    "a copy of it hashes differently (as with tensors), so its results could not be found again"
-                )
-            seen[digest] += 1
-            key = f"{digest}-{seen[digest]}"
-            run_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
-            with_seed = {"seed": run_seed} if needs_seed and "seed" not in config else {}
-            payload = cloudpickle.dumps((fn, {**config, **with_seed}))
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
-                "itself, give what the run needs to make it (a name, a path, numbers)"
-            ) from error
-        runs.append(_Run(key, config, payload, run_seed))
-    return runs
-
-
-def _has_name(fn) -> bool:
-    """Whether the name of `fn` is unique: its module has it under that name, or it is a function that holds nothing but
-    its code."""
-    if isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" and fn.__closure__ is None:
-        return True
-    try:
-        return attrgetter(fn.__qualname__)(sys.modules[fn.__module__]) is fn
-    except (AttributeError, KeyError):  # no name, no module, or nothing under that name
-        return False
-
-
-def _requires_seed(fn) -> bool:
-    try:
-        parameter = signature(fn).parameters.get("seed")
-    except (TypeError, ValueError):  # a builtin
-        return False
-    return parameter is not None and parameter.default is Parameter.empty
 
 
 @contextmanager
@@ -207,7 +169,7 @@ def _save(folder: ResultFolder, key: str, reply: Reply) -> None:
         )
 
 
-def _outcome(run: _Run, reply: Reply | None) -> Outcome:
+def _outcome(run: Run, reply: Reply | None) -> Outcome:
     if reply is None:
         return Outcome(run.config, None, "not run", 0.0, run.seed)
     value, error = None, reply.error
@@ -220,27 +182,27 @@ def _outcome(run: _Run, reply: Reply | None) -> Outcome:
 
 
 @contextmanager
-def _workers(backend: str, n_jobs: int | None, threads: int | None):
+def _workers(backend: str, n_jobs, threads, gpus, cards, timeout, retries):
     """The workers that execute runs, and how many runs they take at once."""
     if backend == "loky":
-        n_jobs = n_jobs or cpu_count()
-        workers = IsolatedWorkers(threads or thread_budget(n_jobs))
+        n_jobs = min(n_jobs or cpu_count(), len(cards) if cards else sys.maxsize)
+        workers = IsolatedWorkers(threads or thread_budget(n_jobs), cards, timeout)
     else:
         try:
             from .ray_tasks import RayTasks
         except ImportError as error:
             raise ImportError("backend='ray' needs Ray: pip install ray") from error
-        workers = RayTasks(threads or 1)
-        n_jobs = n_jobs or workers.room
+        workers = RayTasks(threads or 1, gpus, timeout, retries)
+        n_jobs = n_jobs or workers.at_once
     try:
         yield workers, n_jobs
     finally:
         workers.close()
 
 
-def _execute(run: _Run, workers, folder: ResultFolder) -> tuple[_Run, Outcome]:
+def _execute(run: Run, workers, folder: ResultFolder) -> tuple[Run, Outcome]:
     reply = workers.call(run.payload, run.seed)
     outcome = _outcome(run, reply)
     if outcome.error is None:
-        _save(folder, run.key, reply)
+        _save(folder, run.name, reply)
     return run, outcome

@@ -2,11 +2,13 @@
 
 import gc
 import random
+import signal
 import time
 import traceback
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import cloudpickle
 
@@ -22,15 +24,20 @@ class Reply:
     seconds: float
 
 
-def answer(payload: bytes, seed: int, threads: int) -> Reply:
-    """Run a pickled (fn, config) in this process."""
+def answer(payload: bytes, seed: int, threads: int, timeout: float | None = None, mark: str | None = None) -> Reply:
+    """Run a pickled (fn, config) in this process, which is killed by SIGALRM after `timeout` seconds. The file `mark`
+    is made when the call starts."""
     start = time.monotonic()
     try:
         fn, config = cloudpickle.loads(payload)
         seed_everything(seed)
         limit_threads(threads)
         _set_imports_aside()
+        if mark is not None:
+            Path(mark).touch()
         start = time.monotonic()
+        if timeout is not None:  # the system's timer, because the call may never release the interpreter
+            signal.setitimer(signal.ITIMER_REAL, timeout)
         value = fn(**config)
         reply = Reply(cloudpickle.dumps(value), None, time.monotonic() - start)
         del value
@@ -38,6 +45,9 @@ def answer(payload: bytes, seed: int, threads: int) -> Reply:
         return reply
     except BaseException:  # SystemExit too: a run that calls sys.exit() ends itself and nothing else
         return Reply(None, traceback.format_exc(), time.monotonic() - start)
+    finally:
+        if timeout is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @cache  # once before the first run, and once after it because it may import more

@@ -1,0 +1,37 @@
+"""Which cards each of several processes may use."""
+
+import os
+import shutil
+import subprocess
+
+QUERY = ("--query-gpu=index", "--format=csv,noheader")
+SECONDS = 60  # for nvidia-smi
+
+
+def visible_cards(gpus: float) -> list[str]:
+    """CUDA_VISIBLE_DEVICES for each of the processes that fit at once, with `gpus` cards each or a fraction of one.
+    Raises RuntimeError if there are too few cards."""
+    cards = _cards()
+    if gpus < 1:
+        slots = cards * int(1 / gpus + 1e-9)
+    else:
+        each = int(gpus)
+        slots = [",".join(cards[first : first + each]) for first in range(0, len(cards) - each + 1, each)]
+    if not slots:
+        raise RuntimeError(
+            f"gpus={gpus:g}, but this process may use {len(cards)} NVIDIA cards (nvidia-smi lists them, and "
+            f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}): lower gpus, or leave it out"
+        )
+    return slots
+
+
+def _cards() -> list[str]:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    try:
+        listed = subprocess.run([program, *QUERY], capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+    except (OSError, subprocess.SubprocessError):  # no driver
+        return []
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return listed.split() if allowed is None else [card.strip() for card in allowed.split(",") if card.strip()]

@@ -1,0 +1,121 @@
+"""train_many's cards, time limits, edited functions, and clusters that lose and gain nodes."""
+
+import os
+import time
+
+import pytest
+
+from rlrepro.fixes import train_many
+
+QUIET = {"progress": False}
+
+
+def function_of(source: str, tmp_path):
+    """A function defined in a script of this source."""
+    names = {"__name__": "__main__"}
+    script = tmp_path / f"script-{len(list(tmp_path.iterdir()))}.py"
+    script.write_text(source)
+    exec(compile(source, str(script), "exec"), names)
+    return names["fn"]
+
+
+def test_an_edited_function_is_computed_again_and_said_so(tmp_path):
+    double, triple = (function_of(f"def fn(x):\n    return x * {k}\n", tmp_path) for k in (2, 3))
+    options = {"resume": tmp_path / "results", "n_jobs": 1, **QUIET}
+    assert train_many(double, [{"x": 2}], **options)[0].value == 4
+    with pytest.warns(UserWarning, match="1 results in .* are of another source of fn"):
+        (outcome,) = train_many(triple, [{"x": 2}], **options)
+    assert outcome.value == 6 and len(list((tmp_path / "results").glob("*.pickle"))) == 2
+    assert train_many(double, [{"x": 2}], **options)[0].seed == outcome.seed
+
+
+def wait_or_die(how):
+    time.sleep(0.5)
+    if how == "die":
+        os.kill(os.getpid(), 9)
+    if how == "hang":
+        time.sleep(300)
+    return how
+
+
+def test_a_run_is_ended_after_its_time(tmp_path):
+    first, second = train_many(wait_or_die, [{"how": how} for how in ("hang", "fine")], n_jobs=1, timeout=2, **QUIET)
+    assert first.error == "this training run was ended after timeout=2 seconds" and 2 <= first.seconds < 4
+    assert second.value == "fine"
+
+
+def test_a_killed_run_says_how_and_for_how_long_it_ran():
+    (outcome,) = train_many(wait_or_die, [{"how": "die"}], n_jobs=1, **QUIET)
+    assert "was killed (SIGKILL(-9)); if memory ran out" in outcome.error and "faulthandler" not in outcome.error
+    assert 0.5 <= outcome.seconds < 1
+
+
+def cards(x):
+    time.sleep(0.3)
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def make_cards(folder, monkeypatch, count):
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\nseq 0 {count - 1}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.parametrize("gpus, seen", [(1, {"0", "1"}), (0.5, {"0", "1"}), (2, {"0,1"})])
+def test_each_run_sees_its_card(gpus, seen, tmp_path, monkeypatch):
+    make_cards(tmp_path, monkeypatch, 2)
+    outcomes = train_many(cards, [{"x": x} for x in range(4)], n_jobs=2, gpus=gpus, **QUIET)
+    assert {outcome.value for outcome in outcomes} == seen
+
+
+def test_without_a_card_nothing_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="gpus=1, but this process may use 0 NVIDIA cards"):
+        train_many(cards, [{"x": 1}], gpus=1, resume=tmp_path / "results", **QUIET)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 1.5}, {"timeout": 0}, {"retries": -1}])
+def test_a_wrong_number_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        train_many(cards, [{"x": 1}], **wrong, **QUIET)
+
+
+def note_and_wait(x, folder):
+    with open(f"{folder}/{x}", "a") as file:  # noqa: PTH123
+        file.write("called\n")
+    time.sleep(1)
+    return x
+
+
+@pytest.mark.slow
+def test_a_sweep_outlives_a_node_and_uses_another(tmp_path):
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    import threading
+
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    lost = cluster.add_node(num_cpus=4)
+    ray.init(address=cluster.address, log_to_driver=False)
+
+    def change():
+        while len(list(tmp_path.iterdir())) < 10:
+            time.sleep(0.1)
+        cluster.remove_node(lost, allow_graceful=False)
+        cluster.add_node(num_cpus=4)
+
+    changing = threading.Thread(target=change, daemon=True)
+    changing.start()
+    try:
+        configs = [{"x": x, "folder": str(tmp_path)} for x in range(50)]
+        outcomes = train_many(note_and_wait, configs, backend="ray", retries=2, **QUIET)
+        assert [outcome.value for outcome in outcomes] == list(range(50)), [o.error for o in outcomes if o.error]
+        calls = sum(len(path.read_text().splitlines()) for path in tmp_path.iterdir())
+        assert 50 < calls <= 50 + 2 * 6
+    finally:
+        changing.join(60)
+        ray.shutdown()
+        cluster.shutdown()
