@@ -3,7 +3,7 @@
 import gc
 import inspect
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -68,8 +68,8 @@ def plan_update(
 class OwnUpdatePlanner:
     """Plans one update at any sizes. What operators need is measured once, for all of them."""
 
-    def __init__(self, make: Callable, step: Callable, device: str):
-        self._make, self._step, self._device = make, step, device
+    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES):
+        self._make, self._step, self._device, self._updates = make, step, device, updates
         self._operators = MeasuredAlone(resolve_device("cpu" if device == "cpu" else "auto"))
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
@@ -87,7 +87,7 @@ class OwnUpdatePlanner:
             run = OwnUpdateRun(self._device, self._operators)
             with run:
                 try:
-                    run.updates(lambda: self._make(**of_make), lambda state: self._step(state, **of_step))
+                    run.updates(lambda: self._make(**of_make), lambda state: self._step(state, **of_step), self._updates)
                 except CannotPlan:
                     raise
                 except Exception as error:
@@ -125,14 +125,14 @@ class OwnUpdateRun:
     def __exit__(self, *raised):
         self._stack.close()
 
-    def updates(self, make: Callable, step: Callable) -> None:
-        """Build the state and update it, until memory in use no longer grows."""
+    def updates(self, make: Callable, step: Callable, count: int) -> None:
+        """Build the state and update it `count` times, and once more if memory in use still grows."""
         with self.stage("make"):
             state = make()
-        live = [self._update(step, state) for _ in range(UPDATES)]
-        if live[-1] > live[-2]:
+        live = [self._update(step, state) for _ in range(count)]
+        if count > 1 and live[-1] > live[-2]:
             live.append(self._update(step, state))
-        if live[-1] > live[-2]:
+        if count > 1 and live[-1] > live[-2]:
             with GrowingLines(self.run.count) as lines:
                 self._update(step, state)
             raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {lines.largest()}")
