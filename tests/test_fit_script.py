@@ -35,8 +35,7 @@ TRAINS = """
 """
 MAIN = SETUP + 'if __name__ == "__main__":' + TRAINS
 DECORATED = (
-    SETUP
-    + "@plannable()\ndef main(batch_size=512):\n    state = build()\n    while True:\n        learn(state, batch_size)\n"
+    SETUP + "@plannable()\ndef main(batch_size=512):\n    state = build()\n    while True: learn(state, batch_size)\n"
 )
 
 
@@ -63,7 +62,7 @@ def test_sizes_reach_a_script_as_options(tmp_path):
 @pytest.mark.parametrize(
     "text, name, sizes, message",
     [
-        (SETUP + "if True:" + TRAINS, None, {}, r"trains while it is imported, at .*train.py:13: optimizer.step\(\)"),
+        (SETUP + "if True:" + TRAINS, None, {}, r"trains while it is imported, at .*train.py:14: optimizer.step\(\)"),
         (SETUP, None, {}, "nothing to plan: mark one update"),
         (SETUP, "learn", {}, r"has learn, but no make\(\)"),
         (SETUP, "absent", {}, "no function 'absent'"),
