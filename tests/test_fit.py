@@ -26,6 +26,7 @@ from rlrepro.cases.common.tianshou_vectors import (
     vector_rollout,
 )
 from rlrepro.fit import CannotPlan, Plan, operators, plan, planner
+from rlrepro.fit.command import describe_plan
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab import VirtualCard, peak_memory
 
@@ -596,11 +597,16 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     (tmp_path / "mine.py").write_text(BUILDER)
     table = run_cli("fit", "mine:build", "--gib", 0.001, "--rollout", 2048)
     assert table.returncode == 1 and "does not fit" in table.stdout and "largest batch_size" in table.stdout
-    named = run_cli("fit", "mine:build", "--gib", 8).stdout
-    assert "planned with --rollout 2048, --batch-size 64, --library tianshou-ppo, --envs 1" in named
     answer = json.loads(run_cli("fit", "mine:build", "--gib", 8, "--rollout", 2048, "--json").stdout)
     assert answer["fits"] and answer["failing_stage"] is None
     assert set(answer["stages_bytes"]) == set(answer["margins_bytes"]) == {"collect", "preprocess", "learn"}
+
+
+def test_the_command_names_the_defaults_it_takes(monkeypatch, tmp_path):
+    (tmp_path / "named.py").write_text(BUILDER)
+    monkeypatch.chdir(tmp_path)
+    text, fits = describe_plan("named:build", 0.01)
+    assert fits and "planned with --rollout 2048, --batch-size 64, --library tianshou-ppo, --envs 1" in text
 
 
 @pytest.mark.parametrize(
