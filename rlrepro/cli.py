@@ -169,8 +169,7 @@ def matrix(only, wheel, records, write):
 @click.option("--envs", type=int, help="Environments that are stepped together; 1 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def fit(what, gib, as_json, **options):
-    """Predict whether an update fits into GPU memory. Exits with 1 if it does not. You don't need a GPU.
-
+    """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
     FILE is a script whose update is marked with rlrepro.fit.plannable, or called make and step; any other is run, with
     ARGUMENTS (after --), until it has learned a little. MODULE:FUNCTION returns (actor, critic, obs_space, act_space).
     """
