@@ -11,14 +11,14 @@ import torch
 
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
-from rlrepro.fit.host_memory import HostArrays
+from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.marks import naming_stages
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.fit.user_code import GrowingLines, cannot_plan
-from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME
+from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
 from rlrepro.lab.machine import resolve_device
 
 UPDATE = "update"  # the stage of what is outside every `with stage(...)`
@@ -117,7 +117,14 @@ class OwnUpdateRun:
 
     def __enter__(self):
         self._stack = ExitStack()
-        contexts = [self.run, like_ordinary_tensors(), self.arrays, self._eager(), naming_stages(self.stage)]
+        contexts = [
+            self.run,
+            fake_tensors_to_numpy(least=LARGE),
+            like_ordinary_tensors(),
+            self.arrays,
+            self._eager(),
+            naming_stages(self.stage),
+        ]
         if self._device == "cuda":
             contexts += [one_card(self.run.count), CardDevice(self.run.count)]
         for context in contexts:

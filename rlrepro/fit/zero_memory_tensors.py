@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from threading import RLock
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -69,17 +70,20 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 
 @contextmanager
-def fake_tensors_to_numpy():
-    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros."""
+def fake_tensors_to_numpy(least: int = 0):
+    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros. Below `least` elements, the array is
+    an ordinary one."""
 
     def numpy(self, **_):
+        if self.numel() < least:
+            return np.zeros(tuple(self.shape), str(self.dtype).removeprefix("torch."))
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
 
-    FakeTensor.numpy, FakeTensor.tolist = numpy, lambda self: numpy(self).tolist()
-    try:
+    with (
+        patch.object(FakeTensor, "numpy", numpy),
+        patch.object(FakeTensor, "tolist", lambda self: numpy(self).tolist()),
+    ):
         yield
-    finally:
-        del FakeTensor.numpy, FakeTensor.tolist
 
 
 ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler are process-wide
