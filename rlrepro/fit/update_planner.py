@@ -1,7 +1,6 @@
 """UpdatePlanner: runs the stages of an update at given sizes, and searches for the largest sizes that fit."""
 
 from collections.abc import Callable
-from math import lcm
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 
 RESERVE = 0.03  # of what a stage needs: operators round their workspaces up, and change algorithms with the size
 MOST_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
+MULTIPLES = 3  # how far beyond the rollout found so far the search looks
 MOST_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
 
 
@@ -50,8 +50,19 @@ class UpdatePlanner:
             raise CannotPlan(f"the update can't be traced: {type(error).__name__}: {error}") from error
         tensors = {stage: int(peak[0]) for stage, peak in peaks.items()}
         margins = {stage: self._needed(peak) - tensors[stage] for stage, peak in peaks.items()}
-        sizes = rollout, max_batchsize, batch_size, envs, device_memory_gib
-        return Plan(*sizes, tensors, margins if self._has_margins else {}, self)
+        sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size, "envs": envs}
+        return Plan(sizes, device_memory_gib, tensors, margins if self._has_margins else {}, self)
+
+    def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
+        """The largest value of that size within `limit` bytes, with the other sizes of `plan`."""
+        if multiple_of != 1:
+            raise CannotPlan(f"multiple_of is for updates of your own; found {multiple_of!r}")
+        if size == "rollout":
+            return self.largest_rollout(plan, limit)
+        searches = {"batch_size": self.largest_batch_size, "max_batchsize": self.largest_max_batchsize}
+        if size not in searches:
+            raise CannotPlan(f"size must be one of rollout, {', '.join(searches)}; found {size!r}")
+        return searches[size](plan.rollout, limit)
 
     def largest_batch_size(self, rollout: int, limit: int) -> int:
         """The largest minibatch for which `learn` stays within `limit` bytes; 0 if there is none."""
@@ -65,13 +76,24 @@ class UpdatePlanner:
         return self._largest_chunk(self._stages.preprocess, rollout, limit)
 
     def largest_rollout(self, plan: Plan, limit: int) -> int | None:
-        """The longest rollout within `limit` bytes, with the other sizes of `plan`; None if there is no limit."""
-        sizes = plan.max_batchsize or plan.batch_size, plan.batch_size
-        multiple = lcm(*sizes)
-        count = _largest(lambda count: plan.at(rollout=count * multiple).peak_bytes, limit, MOST_CHUNKS)
-        if count == 0:
-            return _largest(lambda rollout: plan.at(rollout=rollout).peak_bytes, limit, min(sizes))
-        return None if count == MOST_CHUNKS else count * multiple
+        """The longest rollout within `limit` bytes, with the other sizes of `plan`; None if there is no limit.
+
+        A remainder is joined to a minibatch: a longer rollout may fit where a shorter one does not. From a multiple of
+        either size to the next, the peak only grows.
+        """
+        sizes = {plan.max_batchsize or plan.batch_size, plan.batch_size}
+
+        def peak(rollout):
+            return plan.at(rollout=rollout).peak_bytes
+
+        count = _largest(lambda count: peak(count * max(sizes)), limit, MOST_CHUNKS)
+        if count == MOST_CHUNKS:
+            return None
+        best = count * max(sizes) or _largest(peak, limit, max(max(sizes) - 1, 1))
+        following = sorted({(best // size + more) * size for size in sizes for more in range(1, MULTIPLES)})
+        best = max([best, *(rollout for rollout in following if peak(rollout) <= limit)])
+        end = min((best // size + 1) * size for size in sizes)
+        return best + _largest(lambda more: peak(best + more), limit, end - best - 1) if end - best > 1 else best
 
     def _needed(self, peaks: np.ndarray) -> int:
         """Bytes of a stage, given its peaks without and with what operators need."""
