@@ -496,8 +496,8 @@ print(planned.peak_bytes, int(resident.split()[1]) * 1024)
 
 def test_a_plan_is_a_value_that_runs_nothing():
     planned = make_plan("mlp", rollout=64)
-    sizes = {"rollout": 64, "max_batchsize": 256, "batch_size": 64, "envs": 1, "device_memory_gib": 1}
-    copied = Plan(**sizes, stages=planned.stages, margins=planned.margins, _planner=None)
+    sizes = {"rollout": 64, "max_batchsize": 256, "batch_size": 64, "envs": 1}
+    copied = Plan(sizes, 1, stages=planned.stages, margins=planned.margins, _planner=None)
     assert copied == planned.at(device_memory_gib=1) == planned.at(device_memory_gib=1)
     assert copied != planned and copied != planned.at(device_memory_gib=1, rollout=65)
     assert copied.fits() and copied.failing_stage(copied.needed["learn"] / 2**30 - 1e-6) == "learn"

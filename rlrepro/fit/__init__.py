@@ -3,5 +3,11 @@
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"memory_plan": ["CannotPlan", "Plan"], "planner": ["LIBRARIES", "plan"]}
+    __name__,
+    submod_attrs={
+        "marks": ["plannable", "reads", "stage"],
+        "memory_plan": ["CannotPlan", "Plan"],
+        "own_update": ["plan_update"],
+        "planner": ["LIBRARIES", "plan"],
+    },
 )

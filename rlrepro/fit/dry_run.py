@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit.marks import chosen_branch
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.zero_memory_tensors import (
     BlankArraysToTensors,
@@ -35,9 +36,9 @@ class DryRun:
     a GPU; on a CPU, a tensor shares the array's memory.
     """
 
-    def __init__(self, *, copied_to_card: bool, operators: OperatorMemory):
+    def __init__(self, *, copied_to_card: bool, operators: OperatorMemory, count: StorageCount | None = None):
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
-        self.count = StorageCount(None, torch.device("cpu"))
+        self.count = count or StorageCount(None, torch.device("cpu"))
         self.with_temporaries = 0
         self._stack = None
         self._operators, self._copied = operators, copied_to_card
@@ -69,25 +70,27 @@ class DryRun:
 
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
         """The peak during `fn()`, including what was live before, and its result."""
-        earlier = self._peaks()
-        self._restart(self.count.live_bytes, self.count.live_bytes)
+        earlier = self.peaks()
+        self.restart()
         result = fn()
-        peaks = self._peaks()
-        self._restart(*np.maximum(earlier, peaks))
+        peaks = self.peaks()
+        self.restart(np.maximum(earlier, peaks))
         return peaks, result
 
-    def _peaks(self) -> np.ndarray:
+    def peaks(self) -> np.ndarray:
+        """Peaks since the last `restart`."""
         return np.array([self.count.peak_bytes, max(self.count.peak_bytes, self.with_temporaries)])
 
-    def _restart(self, tensors, with_temporaries):
-        self.count.peak_bytes, self.with_temporaries = int(tensors), int(with_temporaries)
+    def restart(self, peaks=(0, 0)) -> None:
+        """Start again from these peaks, or from what is live now."""
+        self.count.peak_bytes, self.with_temporaries = (max(int(peak), self.count.live_bytes) for peak in peaks)
 
-    def count_operator(self, func, args, result):
+    def count_operator(self, func, args, kwargs, result):
         """Count what an operator needed while it ran. Returns its result, with the parts whose size fake tensors don't
         know in the size that was measured."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
-            result = self._with_sizes(result, self._operators.results(func, args))
-        live = self.count.live_bytes + self._operators.temporary_bytes(func, args) + self._operators.workspaces
+            result = self._with_sizes(result, self._operators.results(func, args, kwargs))
+        live = self.count.live_bytes + self._operators.temporary_bytes(func, args, kwargs) + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         return result
 
@@ -128,7 +131,7 @@ class DryRun:
                 return result
             more, layout = cached[key]
             if not self._forwards_are_free:
-                self._restart(*np.maximum(self._peaks(), self.count.live_bytes + more))
+                self.restart(np.maximum(self.peaks(), self.count.live_bytes + more))
             return tree_map_only(_Layout, lambda each: each.empty(), layout)
 
         setattr(owner, name, cached_method)
@@ -173,8 +176,11 @@ class _Operators(TorchDispatchMode):
             return args[0].fake_device  # a shortcut, since it is called so often
         if func is torch.ops.aten._local_scalar_dense.default:
             one = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
-            return getattr(args[0], ITEM, one)
-        result = self.run.count_operator(func, args, func(*args, **(kwargs or {})))
+            return chosen_branch(getattr(args[0], ITEM, one))
+        kwargs = kwargs or {}
+        result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         if func.overloadpacket is torch.ops.aten.any:
             setattr(result, ITEM, False)
+        if func.overloadpacket is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_:
+            setattr(args[1], ITEM, 0.0)  # no gradient has overflowed
         return result

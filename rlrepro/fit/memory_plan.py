@@ -14,8 +14,6 @@ from rlrepro.lab.units import format_value
 if TYPE_CHECKING:
     from rlrepro.fit.update_planner import UpdatePlanner
 
-SIZES = ("rollout", "max_batchsize", "batch_size", "envs")
-
 
 class CannotPlan(ValueError):
     """An argument that `plan` can't use. The message names it, what was expected and what was found."""
@@ -32,25 +30,30 @@ def check_size(name: str, size, *, optional: bool = False) -> None:
 class Plan:
     """The memory that one update needs, by stage.
 
-    `stages` maps each stage to its peak in bytes of live tensors on the card: weights, gradients, optimizer state, the
-    rollout's tensors and activations. `margins` maps it to the bytes that operators need on top (their workspaces), as
-    measured on this machine (a different card may choose different algorithms), plus a small reserve; it is empty if
-    nothing was measured. Neither includes memory that the allocator caches or loses to fragmentation.
+    `sizes` are those that were planned; each is an attribute too. `stages` maps each stage to its peak in bytes of live
+    tensors on the card: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
+    to the bytes that operators need on top (their workspaces), as measured on this machine (a different card may choose
+    different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory that the
+    allocator caches or loses to fragmentation. `host_bytes` is what arrays and tensors take outside the card, as far as
+    it is known, and `notes` say what was planned otherwise than it will run.
     """
 
-    rollout: int
-    max_batchsize: int | None
-    batch_size: int
-    envs: int
+    sizes: dict[str, int | None]
     device_memory_gib: float | None
     stages: dict[str, int]
     margins: dict[str, int]
     _planner: UpdatePlanner = field(repr=False, compare=False)  # plans the same networks at other sizes
+    host_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str):
+        if name != "sizes" and name in self.sizes:
+            return self.sizes[name]
+        raise AttributeError(f"this plan has no {name!r}; its sizes are {', '.join(self.__dict__.get('sizes', ()))}")
 
     def at(self, **sizes) -> Plan:
-        """The same networks with another `rollout`, `max_batchsize`, `batch_size`, `envs` or `device_memory_gib`."""
-        current = {name: getattr(self, name) for name in (*SIZES, "device_memory_gib")}
-        return self._planner.plan(**current | sizes)
+        """The same update with another value of any of its `sizes`, or of `device_memory_gib`."""
+        return self._planner.plan(**{**self.sizes, "device_memory_gib": self.device_memory_gib, **sizes})
 
     @property
     def needed(self) -> dict[str, int]:
@@ -70,6 +73,11 @@ class Plan:
         limit = self._limit_bytes(gib)
         return next((stage for stage, peak in self.needed.items() if peak > limit), None)
 
+    def largest(self, size: str, gib: float | None = None, *, multiple_of: int = 1) -> int | None:
+        """The largest value of one of the `sizes` for which every stage fits, a multiple of `multiple_of`: 0 if none
+        does, and None if the card sets no limit. The other sizes stay as they are."""
+        return self._planner.largest(self, size, self._limit_bytes(gib), multiple_of)
+
     def largest_batch_size(self, gib: float | None = None) -> int:
         """The largest minibatch for which `learn` fits with this rollout: 0 if even 1 does not fit, and the length of
         the rollout if all of it fits at once.
@@ -77,18 +85,18 @@ class Plan:
         tianshou joins a short remainder to the last minibatch, which makes that one larger, so some smaller sizes may
         not fit.
         """
-        return self._planner.largest_batch_size(self.rollout, self._limit_bytes(gib))
+        return self.largest("batch_size", gib)
 
     def largest_max_batchsize(self, gib: float | None = None) -> int:
         """The largest chunk for which `preprocess` fits with this rollout, as above. Raises CannotPlan for a library
         without this parameter."""
-        return self._planner.largest_max_batchsize(self.rollout, self._limit_bytes(gib))
+        return self.largest("max_batchsize", gib)
 
     def largest_rollout(self, gib: float | None = None) -> int | None:
         """The longest rollout that fits on the card with these batch sizes: a multiple of both, or, if none fits,
         shorter than either; 0 if no rollout fits, and None if the card sets no limit. Observations in host memory are
         not counted."""
-        return self._planner.largest_rollout(self, self._limit_bytes(gib))
+        return self.largest("rollout", gib)
 
     def _limit_bytes(self, gib: float | None) -> int:
         return limit_bytes(self.device_memory_gib if gib is None else gib)
@@ -98,6 +106,9 @@ class Plan:
         for stage, peak in self.stages.items():
             margin = f" + {format_value(self.margins[stage], 'B'):>9} for operators" if self.margins else ""
             lines.append(f"{stage:12}{format_value(peak, 'B'):>12} of tensors{margin}")
+        if self.host_bytes:
+            lines.append(f"{'host memory':12}{format_value(self.host_bytes, 'B'):>12} of arrays and tensors")
+        lines += (f"note: {note}" for note in self.notes)
         return "\n".join(lines)
 
 

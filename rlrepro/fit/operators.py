@@ -102,7 +102,7 @@ class OperatorMemory:
         """Whether anything was measured."""
         return bool(self._lines)
 
-    def temporary_bytes(self, func, args) -> int:
+    def temporary_bytes(self, func, args, _=None) -> int:
         """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""
         if func not in self._lines_with_temporaries:
             return 0
@@ -112,7 +112,7 @@ class OperatorMemory:
             self._known_bytes[key] = max((line.temporary_bytes(step) for line, step in matches), default=0)
         return self._known_bytes[key]
 
-    def results(self, func, args) -> tuple[int, ...] | None:
+    def results(self, func, args, _=None) -> tuple[int, ...] | None:
         """The sizes of its results, flattened; None if the operator was not measured."""
         matches = _matching(self._lines.get(func, ()), sizes_of(args))
         return next((line.results(step) for line, step in matches), None)

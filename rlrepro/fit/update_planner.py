@@ -50,8 +50,19 @@ class UpdatePlanner:
             raise CannotPlan(f"the update can't be traced: {type(error).__name__}: {error}") from error
         tensors = {stage: int(peak[0]) for stage, peak in peaks.items()}
         margins = {stage: self._needed(peak) - tensors[stage] for stage, peak in peaks.items()}
-        sizes = rollout, max_batchsize, batch_size, envs, device_memory_gib
-        return Plan(*sizes, tensors, margins if self._has_margins else {}, self)
+        sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size, "envs": envs}
+        return Plan(sizes, device_memory_gib, tensors, margins if self._has_margins else {}, self)
+
+    def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
+        """The largest value of that size within `limit` bytes, with the other sizes of `plan`."""
+        if multiple_of != 1:
+            raise CannotPlan(f"multiple_of is for updates of your own; found {multiple_of!r}")
+        if size == "rollout":
+            return self.largest_rollout(plan, limit)
+        searches = {"batch_size": self.largest_batch_size, "max_batchsize": self.largest_max_batchsize}
+        if size not in searches:
+            raise CannotPlan(f"size must be one of rollout, {', '.join(searches)}; found {size!r}")
+        return searches[size](plan.rollout, limit)
 
     def largest_batch_size(self, rollout: int, limit: int) -> int:
         """The largest minibatch for which `learn` stays within `limit` bytes; 0 if there is none."""

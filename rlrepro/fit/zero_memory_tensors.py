@@ -16,13 +16,20 @@ class BlankArray(np.ndarray):
     """An array of zeros of any size that takes no memory. Neither do its parts."""
 
     def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
-        return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape)).view(cls)
+        return _blank(shape, dtype).view(cls)
 
     def __getitem__(self, index):
-        if not isinstance(index, slice | list | np.ndarray):
+        items = index if isinstance(index, tuple) else (index,)
+        if any(item is None or item is Ellipsis for item in items):
             return super().__getitem__(index)
-        rows = np.empty(len(self), dtype=bool)[index].shape
-        return BlankArray((*rows, *self.shape[1:]), self.dtype)
+        picking = max((at + 1 for at, item in enumerate(items) if not isinstance(item, slice)), default=0)
+        shape = _blank(self.shape[:picking], bool)[items[:picking]].shape if picking else ()
+        shape += _blank(self.shape[picking:], bool)[items[picking:]].shape
+        return BlankArray(shape, self.dtype) if shape else super().__getitem__(index)
+
+
+def _blank(shape: tuple[int, ...], dtype) -> np.ndarray:
+    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape))
 
 
 class BlankArraysToTensors(TorchFunctionMode):
@@ -63,16 +70,16 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 @contextmanager
 def fake_tensors_to_numpy():
-    """Let `.numpy()` of a fake tensor return a blank array."""
+    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros."""
 
     def numpy(self, **_):
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
 
-    FakeTensor.numpy = numpy
+    FakeTensor.numpy, FakeTensor.tolist = numpy, lambda self: numpy(self).tolist()
     try:
         yield
     finally:
-        del FakeTensor.numpy
+        del FakeTensor.numpy, FakeTensor.tolist
 
 
 ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler are process-wide

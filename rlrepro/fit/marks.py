@@ -1,0 +1,50 @@
+"""What a training script says to the planner. Outside a plan these do nothing, and none of them imports torch."""
+
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+
+_stages = []  # of the dry run in progress: a function that makes a stage's context
+_chosen = []  # values that code is told it has read
+ATTRIBUTE = "__rlrepro_update__"
+
+
+def stage(name: str):
+    """`with stage("learn"):` names a part of an update, for its plan."""
+    return _stages[-1](name) if _stages else nullcontext()
+
+
+@contextmanager
+def reads(value):
+    """In this block, a plan answers `value` where the code reads a number from a tensor (`.item()`, `if tensor:`), and
+    so takes the branch that you choose. Otherwise it answers 1, or True."""
+    _chosen.append(value)
+    try:
+        yield
+    finally:
+        _chosen.pop()
+
+
+def plannable(make: Callable | None = None, **sizes) -> Callable:
+    """Marks the function that `rlrepro fit train.py` plans: one update, `step(state, **sizes)`, where `make()` builds
+    the state; or, without `make`, a function that trains, of which the first updates are planned."""
+
+    def mark(function):
+        setattr(function, ATTRIBUTE, (make, sizes))
+        return function
+
+    return mark
+
+
+def chosen_branch(value):
+    """What `reads` says, or `value`."""
+    return _chosen[-1] if _chosen else value
+
+
+@contextmanager
+def naming_stages(enter: Callable):
+    """Within this context, `stage(name)` is `enter(name)`."""
+    _stages.append(enter)
+    try:
+        yield
+    finally:
+        _stages.pop()

@@ -1,0 +1,102 @@
+"""What operators of a dry run need on top of their results: each is run once for real, alone, on a few rows."""
+
+from fractions import Fraction
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+
+from rlrepro.fit.operators import ROWS, sizes_of
+from rlrepro.lab.memory import peak_memory
+
+DIRECTLY = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
+ROWS_IN_DIM = {  # of the operators whose rows are not their longest dimension
+    torch.ops.aten.convolution.default: 0,
+    torch.ops.aten.convolution_backward.default: 0,
+    torch.ops.aten.mkldnn_rnn_layer.default: 1,
+    torch.ops.aten.mkldnn_rnn_layer_backward.default: 1,
+}
+UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "lift_fresh", "copy_", "_to_copy")
+
+
+class MeasuredAlone:
+    """Has the interface of OperatorMemory. An operator that can't be run alone counts as needing nothing."""
+
+    def __init__(self, device: torch.device):
+        self.device, self.workspaces, self.is_known = device, 0, True
+        self._cases = {}  # (operator, sizes) -> (bytes on top, sizes of the results)
+        self.unknown = set()  # names of the operators that could not be run
+
+    def temporary_bytes(self, func, args, kwargs=None) -> int:
+        """The bytes that `func(*args, **kwargs)` needs on top of its results."""
+        tags, name = func.tags, func.overloadpacket.__name__
+        if torch.Tag.pointwise in tags or func.is_view or name.startswith(UNMEASURED):
+            return 0
+        return self._case(func, args, kwargs or {})[0]
+
+    def results(self, func, args, kwargs=None) -> tuple[int, ...] | None:
+        """The sizes of its results, flattened; None if it can't be run."""
+        return self._case(func, args, kwargs or {})[1]
+
+    def _case(self, func, args, kwargs):
+        key = func, sizes_of((args, kwargs))
+        if key not in self._cases:
+            self._cases[key] = self._extrapolated(func, args, kwargs)
+        return self._cases[key]
+
+    def _extrapolated(self, func, args, kwargs):
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if not tensors:
+            return 0, None
+        if sum(leaf.numel() * leaf.element_size() for leaf in tensors) <= DIRECTLY:
+            return self._run(func, args, kwargs)
+        largest = max(tensors, key=torch.Tensor.numel)
+        dim = ROWS_IN_DIM.get(func)
+        rows = max(largest.shape) if dim is None else tensors[0].shape[dim]
+        few, more = (self._run(func, *_cut((args, kwargs), rows, count, dim)) for count in ROWS["cpu"])
+        if few[1] is None or more[1] is None or len(few[1]) != len(more[1]):
+            return 0, None
+        step = Fraction(rows - ROWS["cpu"][0], ROWS["cpu"][1] - ROWS["cpu"][0])
+        on_top, *sizes = (max(0, round(a + (b - a) * step)) for a, b in zip((few[0], *few[1]), (more[0], *more[1])))
+        return on_top, tuple(sizes)
+
+    def _run(self, func, args, kwargs):
+        key = func, "alone", sizes_of((args, kwargs))
+        if key not in self._cases:
+            self._cases[key] = self._measured(func, args, kwargs)
+        return self._cases[key]
+
+    def _measured(self, func, args, kwargs):
+        results = []
+        try:
+            with _disable_current_modes(), torch._C.DisableTorchFunction():
+                args, kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
+                memory = peak_memory(lambda: results.append(func(*args, **kwargs)), device=str(self.device), warmup=0)
+        except Exception:
+            self.unknown.add(str(func))
+            return 0, None
+        return memory.peak_bytes - max(0, memory.held_bytes), sizes_of(results)[1:]
+
+    def _real(self, tensor):
+        real = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
+        return real.fill_(1 if tensor.is_floating_point() else 0)
+
+
+def _cut(values, rows: int, count: int, dim: int | None):
+    """These arguments with `count` rows in place of `rows`."""
+
+    def cut(leaf):
+        if isinstance(leaf, torch.Tensor):
+            where = range(leaf.dim()) if dim is None else [dim] if dim < leaf.dim() else []
+            shape = [count if each in where and size == rows else size for each, size in enumerate(leaf.shape)]
+            return leaf if list(leaf.shape) == shape else _like(leaf, shape)
+        return count if type(leaf) is int and leaf == rows and dim is None else leaf
+
+    return tree_map(cut, values)
+
+
+def _like(tensor, shape):
+    """A tensor of that shape whose dimensions lie in memory in the same order."""
+    order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
+    made = torch.empty([shape[dim] for dim in order], dtype=tensor.dtype, device="meta")
+    return made.permute([order.index(dim) for dim in range(tensor.dim())])

@@ -1,0 +1,193 @@
+"""plan_update(make, step, ...): what an update that you wrote yourself needs on a card."""
+
+import gc
+import inspect
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager, nullcontext
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
+from rlrepro.fit.dry_run import DryRun
+from rlrepro.fit.host_memory import HostArrays
+from rlrepro.fit.marks import naming_stages
+from rlrepro.fit.measured_alone import MeasuredAlone
+from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
+from rlrepro.fit.search import largest_multiple
+from rlrepro.fit.update_planner import RESERVE
+from rlrepro.fit.user_code import GrowingLines, cannot_plan
+from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME
+from rlrepro.lab.machine import resolve_device
+
+UPDATE = "update"  # the stage of what is outside every `with stage(...)`
+UPDATES = 2  # the first creates gradients and the optimizer's state
+
+
+def plan_update(
+    make: Callable[..., object],
+    step: Callable[..., object],
+    *,
+    device: str = "cuda",
+    device_memory_gib: float | None = None,
+    **sizes: int,
+) -> Plan:
+    """Plan an update of any algorithm. `state = make()` builds networks, optimizers and whatever else an update needs,
+    and `step(state, **sizes)` is one update. Both are run as they are, on tensors that take no memory.
+
+    Stages are what you name by `with rlrepro.fit.stage("learn"):`; what is outside of them is "update", and what
+    `make` needs while it runs is "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
+
+    Numbers read from a tensor are ones: `with rlrepro.fit.reads(value):` chooses another branch. torch.compile is left
+    out, so modules are planned as they run without it. Autocast casts what it casts on a CPU, and recurrent layers and
+    attention keep what they keep there.
+
+    Args:
+        device: "cuda", where what `make` and `step` put on "cuda" is counted, apart from what stays in host memory; or
+            "cpu", where every tensor is counted
+        device_memory_gib: of the card, for `plan.fits()`
+        sizes: arguments of `step`, and of `make` where it takes them; those that are whole numbers by default are
+            sizes too
+
+    Raises CannotPlan, with the line of your code, for sizes that are not positive or that neither function takes, code
+    that needs the values of tensors to go on, an update that leaves more memory in use each time, and one that uses
+    nothing of the device.
+    """
+    device = str(device).partition(":")[0]
+    if device not in ("cuda", "cpu"):
+        raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
+    for name, function in {"make": make, "step": step}.items():
+        if not callable(function):
+            raise CannotPlan(f"{name} must be a function; found {function!r}")
+    return OwnUpdatePlanner(make, step, device).plan(
+        device_memory_gib=device_memory_gib, **{**_default_sizes(step), **sizes}
+    )
+
+
+class OwnUpdatePlanner:
+    """Plans one update at any sizes. What operators need is measured once, for all of them."""
+
+    def __init__(self, make: Callable, step: Callable, device: str):
+        self._make, self._step, self._device = make, step, device
+        self._operators = MeasuredAlone(resolve_device("cpu" if device == "cpu" else "auto"))
+
+    def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
+        """Run the update with these sizes."""
+        for name, size in sizes.items():
+            check_size(name, size)
+        if device_memory_gib is not None:
+            limit_bytes(device_memory_gib)
+        of_make, of_step = (_accepted(function, sizes) for function in (self._make, self._step))
+        if unknown := sizes.keys() - of_make.keys() - of_step.keys():
+            raise CannotPlan(
+                f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(of_step) or 'none'}"
+            )
+        with ONE_AT_A_TIME:
+            run = OwnUpdateRun(self._device, self._operators)
+            with run:
+                try:
+                    run.updates(lambda: self._make(**of_make), lambda state: self._step(state, **of_step))
+                except CannotPlan:
+                    raise
+                except Exception as error:
+                    raise cannot_plan(error, "the update") from error
+        tensors = {name: int(peaks[0]) for name, peaks in run.stages.items()}
+        margins = {name: int(peaks[1] * (1 + RESERVE)) - tensors[name] for name, peaks in run.stages.items()}
+        return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_bytes, run.notes())
+
+    def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
+        """The largest value of that size within `limit` bytes, with the other sizes of `plan`."""
+        if size not in plan.sizes:
+            raise CannotPlan(f"size must be one of {', '.join(plan.sizes) or 'none'}; found {size!r}")
+        check_size("multiple_of", multiple_of)
+        return largest_multiple(lambda value: plan.at(**{size: value}).peak_bytes, limit, multiple_of, plan.sizes[size])
+
+
+class OwnUpdateRun:
+    """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks."""
+
+    def __init__(self, device: str, operators):
+        self.stages, self._compiled, self._device = {}, [], device
+        count = CardCount() if device == "cuda" else None
+        self.run = DryRun(copied_to_card=device == "cuda", operators=operators, count=count)
+        self.arrays = HostArrays()
+
+    def __enter__(self):
+        self._stack = ExitStack()
+        contexts = [self.run, like_ordinary_tensors(), self.arrays, self._eager(), naming_stages(self.stage)]
+        if self._device == "cuda":
+            contexts += [one_card(self.run.count), CardDevice(self.run.count)]
+        for context in contexts:
+            self._stack.enter_context(context)
+        return self
+
+    def __exit__(self, *raised):
+        self._stack.close()
+
+    def updates(self, make: Callable, step: Callable) -> None:
+        """Build the state and update it, until memory in use no longer grows."""
+        with self.stage("make"):
+            state = make()
+        live = [self._update(step, state) for _ in range(UPDATES)]
+        if live[-1] > live[-2]:
+            live.append(self._update(step, state))
+        if live[-1] > live[-2]:
+            with GrowingLines(self.run.count) as lines:
+                self._update(step, state)
+            raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {lines.largest()}")
+        if not max(peaks[0] for peaks in self.stages.values()):
+            raise CannotPlan(
+                f"nothing of the update is on {self._device}, which is planned for: move the networks and the data to "
+                f"it, or plan for device='{'cpu' if self._device == 'cuda' else 'cuda'}'"
+            )
+
+    def _update(self, step, state) -> int:
+        with self.stage(UPDATE):
+            step(state)
+        gc.collect(0)
+        return self.run.count.live_bytes
+
+    @contextmanager
+    def stage(self, name: str):
+        """Counts the peak while this runs for the stage `name`, and not for the one around it."""
+        earlier = self.run.peaks()
+        self.run.restart()
+        try:
+            yield
+        finally:
+            self.stages[name] = np.maximum(self.stages.get(name, 0), self.run.peaks())
+            self.run.restart(earlier)
+
+    @property
+    def host_bytes(self) -> int:
+        """The most that arrays and tensors took in host memory."""
+        tensors = self.run.count.host.peak_bytes if self._device == "cuda" else 0
+        return tensors + self.arrays.peak_bytes
+
+    def notes(self) -> tuple[str, ...]:
+        """What was planned otherwise than it will run."""
+        compiled = ["torch.compile was left out: a compiled module may need less, or a little more"]
+        return tuple(compiled if self._compiled else [])
+
+    @contextmanager
+    def _eager(self):
+        def compile_nothing(model=None, **options):
+            self._compiled.append(model)
+            return (lambda function: function) if model is None else model
+
+        with patch("torch.compile", compile_nothing), torch.compiler.set_stance("force_eager"):
+            yield
+
+
+def _accepted(function: Callable, sizes: dict) -> dict:
+    """Those of the sizes that the function takes."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return dict(sizes)
+    return {name: size for name, size in sizes.items() if name in parameters}
+
+
+def _default_sizes(step: Callable) -> dict[str, int]:
+    parameters = inspect.signature(step).parameters.values()
+    return {each.name: each.default for each in parameters if type(each.default) is int and each.default >= 1}
