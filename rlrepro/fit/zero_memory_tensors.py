@@ -70,16 +70,26 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 @contextmanager
 def fake_tensors_to_numpy():
-    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros."""
+    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros, and let it be copied."""
 
     def numpy(self, **_):
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
 
+    def deepcopy(self, memo):  # torch's own copies the mode too, so that every view of the copy counts as a new tensor
+        if not self.is_leaf:
+            return torch.Tensor.__deepcopy__(self, memo)  # which says why it can't be copied
+        if id(self) not in memo:
+            copied = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            copied._is_param = getattr(self, "_is_param", False)
+            copied.grad = copy.deepcopy(self.grad, memo)
+        return memo[id(self)]
+
     FakeTensor.numpy, FakeTensor.tolist = numpy, lambda self: numpy(self).tolist()
+    FakeTensor.__deepcopy__ = deepcopy
     try:
         yield
     finally:
-        del FakeTensor.numpy, FakeTensor.tolist
+        del FakeTensor.numpy, FakeTensor.tolist, FakeTensor.__deepcopy__
 
 
 ONE_AT_A_TIME = RLock()  # FakeTensor.numpy and torch's profiler are process-wide

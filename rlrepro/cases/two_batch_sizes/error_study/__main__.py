@@ -34,6 +34,7 @@ def measure(book: RecordBook, update: RandomUpdate) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first update; %(default)s by default")
     parser.add_argument("--updates", type=int, default=UPDATES, help="%(default)s by default")
     parser.add_argument("--out", type=Path, default=RESULTS / this_machine().name / NAME, help="%(default)s by default")
     arguments = parser.parse_args()
@@ -43,7 +44,7 @@ def main() -> None:
     if arguments.out.exists():
         book.records.extend(read_records(arguments.out))
     done = {record.setting["number"] for record in book.records}
-    for number in range(arguments.updates):
+    for number in range(arguments.first, arguments.first + arguments.updates):
         if number not in done:
             measure(book, random_update(number))
 

@@ -61,7 +61,7 @@ def observation_space(shape: tuple[int, ...]) -> spaces.Box:
 def _library_update(rng, library, bodies, shape, discrete, dtype):
     obs_space = observation_space(shape)
     act_space = spaces.Discrete(rng.randint(2, 18)) if discrete else spaces.Box(-1, 1, (rng.randint(1, 12),), np.float32)
-    rollout = rng.randint(16, 160 if len(shape) == 3 else 500)
+    rollout = rng.randint(16, 120 if len(shape) == 3 else 300)
     batch_size = rng.randint(4, rollout)
     while rollout % batch_size == 1:  # BatchNorm refuses a remainder of one
         batch_size += 1
@@ -101,7 +101,7 @@ def _own_update(rng, name, bodies, shape, dtype):
         clip=rng.random() < 0.5,
     )
     make, step = own_updates.STEPS[name](bodies, options)
-    batch_size = options.parts * rng.randint(2, 64 if len(shape) == 3 else 256)
+    batch_size = options.parts * rng.randint(2, 48 if len(shape) == 3 else 160)
     return (
         lambda: plan_update(make, step, batch_size=batch_size, device="cpu"),
         lambda: own_updates.run(make, lambda state: step(state, batch_size)),
