@@ -158,26 +158,27 @@ def matrix(only, wheel, records, write):
 
 
 @main.command()
-@click.argument("builder", metavar="MODULE:FUNCTION")
+@click.argument("what", metavar="FILE or MODULE:FUNCTION")
+@click.argument("arguments", nargs=-1)
 @click.option("--gib", type=float, required=True, help="Memory of the GPU, in GiB.")
-@click.option("--rollout", type=int, required=True, help="Transitions collected between updates.")
-@click.option("--batch-size", type=int, default=64, show_default=True, help="Samples per gradient step.")
+@click.option("--size", type=(str, int), multiple=True, help="A size of the update in FILE.")
+@click.option("--rollout", type=int, help="Transitions collected between updates; 2048 by default.")
+@click.option("--batch-size", type=int, help="Samples per gradient step; 64 by default.")
 @click.option("--max-batchsize", type=int, help="Samples per pass without gradients (tianshou only; 256 by default).")
-@click.option("--library", default="tianshou-ppo", show_default=True, help="Or tianshou-a2c, sb3-ppo, torchrl-ppo.")
-@click.option("--envs", type=int, default=1, show_default=True, help="Environments that are stepped together.")
+@click.option("--library", help="tianshou-ppo (the default), tianshou-a2c, sb3-ppo or torchrl-ppo.")
+@click.option("--envs", type=int, help="Environments that are stepped together; 1 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def fit(builder, gib, as_json, **arguments):
-    """Predict whether an update fits into GPU memory. Exits with 1 if it does not.
+def fit(what, gib, as_json, **options):
+    """Predict whether an update fits into GPU memory. Exits with 1 if it does not. You don't need a GPU.
 
-    MODULE:FUNCTION is called without arguments and returns (actor, critic, obs_space, act_space), the first arguments
-    of rlrepro.fit.plan; for sb3-ppo, (policy,) is enough. You don't need a GPU. To plan for networks that exceed this
-    machine's memory, build them under torch.device("meta").
+    FILE is a script whose update is marked with rlrepro.fit.plannable, or called make and step; any other is run, with
+    ARGUMENTS (after --), until it has learned a little. MODULE:FUNCTION returns (actor, critic, obs_space, act_space).
     """
     from rlrepro.fit import CannotPlan
     from rlrepro.fit.command import describe_plan
 
     try:
-        text, fits = describe_plan(builder, gib, as_json=as_json, **arguments)
+        text, fits = describe_plan(what, gib, as_json=as_json, **options)
     except CannotPlan as error:
         raise click.UsageError(str(error)) from None
     click.echo(text)

@@ -9,5 +9,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "memory_plan": ["CannotPlan", "Plan"],
         "own_update": ["plan_update"],
         "planner": ["LIBRARIES", "plan"],
+        "sb3_model": ["plan_model"],
     },
 )

@@ -24,6 +24,11 @@ from rlrepro.fit.zero_memory_tensors import (
 )
 from rlrepro.lab.storage_tracker import StorageCount
 
+REDUCED_LOSSES = (  # their mean is a view of what it is a mean of, so that stays as long as the loss
+    torch.ops.aten.mse_loss.default,
+    torch.ops.aten.smooth_l1_loss.default,
+)
+
 
 class DryRun:
     """A context in which tensors take no memory, and what a card would hold is counted.
@@ -90,6 +95,8 @@ class DryRun:
         know in the size that was measured."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args, kwargs))
+        if func in REDUCED_LOSSES and not result.dim():
+            result = result.new_empty(args[0].numel()).as_strided((), ())
         live = self.count.live_bytes + self._operators.temporary_bytes(func, args, kwargs) + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         return result

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlrepro.fit.zero_memory_tensors import BlankArray
 
-LARGE = 2**20  # bytes
+LARGE, COUNTED = 2**20, 2**14  # bytes from which on an array is blank, and counted
 
 
 class HostArrays:
@@ -32,9 +32,9 @@ class HostArrays:
             dtype = np.dtype(given.get("dtype") or (float if fill is None else np.asarray(fill).dtype))
             sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(shape, dtype=object)))
             size = int(np.prod(sizes, dtype=object)) * dtype.itemsize
-            if size < LARGE or dtype.hasobject:
+            if size < COUNTED or dtype.hasobject:
                 return function(shape, *args, **kwargs)
-            array = BlankArray(sizes, dtype)
+            array = function(shape, *args, **kwargs) if size < LARGE else BlankArray(sizes, dtype)
             self.live_bytes += size
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             weakref.finalize(array, self._free, size)

@@ -57,7 +57,9 @@ class MeasuredAlone:
         if few[1] is None or more[1] is None or len(few[1]) != len(more[1]):
             return 0, None
         step = Fraction(rows - ROWS["cpu"][0], ROWS["cpu"][1] - ROWS["cpu"][0])
-        on_top, *sizes = (max(0, round(a + (b - a) * step)) for a, b in zip((few[0], *few[1]), (more[0], *more[1])))
+        on_top, *sizes = (
+            max(0, round(a + (b - a) * step)) for a, b in zip((few[0], *few[1]), (more[0], *more[1]), strict=True)
+        )
         return on_top, tuple(sizes)
 
     def _run(self, func, args, kwargs):

@@ -3,7 +3,7 @@
 import gc
 import inspect
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
@@ -61,15 +61,15 @@ def plan_update(
         if not callable(function):
             raise CannotPlan(f"{name} must be a function; found {function!r}")
     return OwnUpdatePlanner(make, step, device).plan(
-        device_memory_gib=device_memory_gib, **{**_default_sizes(step), **sizes}
+        device_memory_gib=device_memory_gib, **{**default_sizes(step), **sizes}
     )
 
 
 class OwnUpdatePlanner:
     """Plans one update at any sizes. What operators need is measured once, for all of them."""
 
-    def __init__(self, make: Callable, step: Callable, device: str):
-        self._make, self._step, self._device = make, step, device
+    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES):
+        self._make, self._step, self._device, self._updates = make, step, device, updates
         self._operators = MeasuredAlone(resolve_device("cpu" if device == "cpu" else "auto"))
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
@@ -78,7 +78,7 @@ class OwnUpdatePlanner:
             check_size(name, size)
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
-        of_make, of_step = (_accepted(function, sizes) for function in (self._make, self._step))
+        of_make, of_step = (accepted(function, sizes) for function in (self._make, self._step))
         if unknown := sizes.keys() - of_make.keys() - of_step.keys():
             raise CannotPlan(
                 f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(of_step) or 'none'}"
@@ -87,7 +87,9 @@ class OwnUpdatePlanner:
             run = OwnUpdateRun(self._device, self._operators)
             with run:
                 try:
-                    run.updates(lambda: self._make(**of_make), lambda state: self._step(state, **of_step))
+                    run.updates(
+                        lambda: self._make(**of_make), lambda state: self._step(state, **of_step), self._updates
+                    )
                 except CannotPlan:
                     raise
                 except Exception as error:
@@ -125,14 +127,14 @@ class OwnUpdateRun:
     def __exit__(self, *raised):
         self._stack.close()
 
-    def updates(self, make: Callable, step: Callable) -> None:
-        """Build the state and update it, until memory in use no longer grows."""
+    def updates(self, make: Callable, step: Callable, count: int) -> None:
+        """Build the state and update it `count` times, and once more if memory in use still grows."""
         with self.stage("make"):
             state = make()
-        live = [self._update(step, state) for _ in range(UPDATES)]
-        if live[-1] > live[-2]:
+        live = [self._update(step, state) for _ in range(count)]
+        if count > 1 and live[-1] > live[-2]:
             live.append(self._update(step, state))
-        if live[-1] > live[-2]:
+        if count > 1 and live[-1] > live[-2]:
             with GrowingLines(self.run.count) as lines:
                 self._update(step, state)
             raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {lines.largest()}")
@@ -176,11 +178,15 @@ class OwnUpdateRun:
             self._compiled.append(model)
             return (lambda function: function) if model is None else model
 
-        with patch("torch.compile", compile_nothing), torch.compiler.set_stance("force_eager"):
-            yield
+        torch.autocast_decrement_nesting()  # an update's own autocast is the outermost, which clears its cache
+        try:
+            with patch("torch.compile", compile_nothing), torch.compiler.set_stance("force_eager"):
+                yield
+        finally:
+            torch.autocast_increment_nesting()
 
 
-def _accepted(function: Callable, sizes: dict) -> dict:
+def accepted(function: Callable, sizes: dict) -> dict:
     """Those of the sizes that the function takes."""
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
@@ -188,6 +194,6 @@ def _accepted(function: Callable, sizes: dict) -> dict:
     return {name: size for name, size in sizes.items() if name in parameters}
 
 
-def _default_sizes(step: Callable) -> dict[str, int]:
+def default_sizes(step: Callable) -> dict[str, int]:
     parameters = inspect.signature(step).parameters.values()
     return {each.name: each.default for each in parameters if type(each.default) is int and each.default >= 1}

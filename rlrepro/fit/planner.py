@@ -24,6 +24,7 @@ LIBRARIES = {
     "sb3-ppo": SB3Stages,
     "torchrl-ppo": TorchRLStages,
 }
+A2C_OPTIMIZER = {"alpha", "eps", "weight_decay"}  # the arguments by which a policy of SB3's A2C is known
 CALLS = {
     "tianshou": (
         "tianshou calls actor(obs, state, info) and critic(obs) with NumPy arrays (torch.as_tensor takes them). The "
@@ -92,7 +93,8 @@ def plan(
     obs_space = getattr(actor, "observation_space", None) if obs_space is None else obs_space
     act_space = getattr(actor, "action_space", None) if act_space is None else act_space
     if not isinstance(obs_space, spaces.Box):
-        raise CannotPlan(f"obs_space must be a gymnasium Box; found {obs_space!r}")
+        other = "\nfor other spaces use rlrepro.fit.plan_model(model)" if is_sb3 else ""
+        raise CannotPlan(f"obs_space must be a gymnasium Box; found {obs_space!r}{other}")
     if not isinstance(act_space, spaces.Box | spaces.Discrete):
         raise CannotPlan(f"act_space must be a gymnasium Box or Discrete; found {act_space!r}")
     optimizer = optimizer or (type(actor.optimizer) if is_sb3 else torch.optim.Adam)
@@ -127,6 +129,12 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
     if library not in list(LIBRARIES):
         raise CannotPlan(f"library must be one of {', '.join(LIBRARIES)}; found {library!r}")
     is_sb3 = library == "sb3-ppo"
+    if isinstance(getattr(actor, "policy", None), torch.nn.Module) and hasattr(actor, "learn"):
+        raise CannotPlan("actor is a model: use rlrepro.fit.plan_model(model), or pass model.policy and its library")
+    if not is_sb3 and critic is None and hasattr(actor, "action_dist"):
+        raise CannotPlan(f"actor is a policy of Stable-Baselines3: did you mean library='sb3-ppo'? found {library!r}")
+    if is_sb3 and getattr(actor, "optimizer_kwargs", {}).keys() == A2C_OPTIMIZER:
+        raise CannotPlan("actor is a policy of A2C, which is not updated as PPO's: use rlrepro.fit.plan_model(model)")
     networks = {"actor": actor} if is_sb3 else {"actor": actor, "critic": critic}
     for name, network in networks.items():
         if not isinstance(network, torch.nn.Module):

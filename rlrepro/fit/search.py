@@ -6,20 +6,22 @@ MOST = 2**24  # rows: a plan may keep an index for each
 
 
 def largest_multiple(peak: Callable[[int], int], limit: int, step: int, start: int) -> int | None:
-    """The largest multiple of `step` whose peak is within the limit: 0 if there is none, and None if the peak does not
-    grow. `start` is a size that can be planned; the search begins there, and the peak must grow with the size."""
+    """The largest multiple of `step` whose peak is within the limit: 0 if there is none, and None if the peak is the
+    same for 16 times as much. The search begins at `start`; a peak must not shrink as the size grows."""
     most = MOST // step
 
     def peak_of(count):
         return peak(count * step)
 
     low, high = 0, min(max(1, start // step), most)
-    peak_at_low, peak_at_high = 0, peak_of(high)
+    peak_at_low, peak_at_high, flat = 0, peak_of(high), 0
     while peak_at_high <= limit:  # grow until it no longer fits
         if high == most:
-            return None if peak_at_high == peak_at_low else high * step
-        slope = (peak_at_high - peak_at_low) / (high - low) if low else 0
-        guess = high + int((limit - peak_at_high) / slope * 1.02) + 1 if slope > 0 else high * (2 if low == 0 else 64)
+            return high * step
+        slope = (peak_at_high - peak_at_low) / (high - low) if low else None
+        if slope == 0 and (flat := flat + 1) == 2:
+            return None
+        guess = high + int((limit - peak_at_high) / slope * 1.02) + 1 if slope else high * (8 if flat else 2)
         low, peak_at_low, high = high, peak_at_high, min(max(guess, high + 1), most)
         peak_at_high = peak_of(high)
     tries = 0

@@ -10,8 +10,8 @@ import torch
 
 from rlrepro.fit.memory_plan import CannotPlan
 
-OURS = str(Path(__file__).parent)
-LIBRARIES = (OURS, str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
+OURS = tuple(str(Path(__file__).parents[1] / part) for part in ("fit", "lab"))
+LIBRARIES = (*OURS, str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
 VALUES = {"DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException"}
 
 

@@ -1,0 +1,202 @@
+"""Updates of one's own: planned to the byte, and against a card that tells what is on it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.fit import CannotPlan, plan_update, reads, stage
+from rlrepro.lab import VirtualCard
+
+from . import own_updates
+
+GIB = 2**30
+MODEL = (64 * 64 + 64) * 4  # bytes of a Tiny
+
+
+def measured(make, step, **sizes) -> int:
+    """Peak of live bytes of the second update."""
+    with VirtualCard(64, device="cpu") as card:
+        state = make()
+        step(state, **sizes)
+        card.restart_peak()
+        step(state, **sizes)
+        return card.peak_bytes
+
+
+@pytest.mark.parametrize("name", own_updates.UPDATES)
+def test_six_single_file_updates_are_planned_to_the_byte(name):
+    make, step = own_updates.UPDATES[name]
+    planned = plan_update(make, step, device="cpu")
+    assert max(planned.stages.values()) == measured(make, step)
+
+
+@pytest.mark.parametrize("name", own_updates.UPDATES)
+def test_what_a_script_moves_to_the_card_is_on_it(name, monkeypatch):
+    make, step = own_updates.UPDATES[name]
+    on_cpu = plan_update(make, step, device="cpu")
+    monkeypatch.setattr(own_updates, "DEVICE", "cuda")
+    on_card = plan_update(make, step, device="cuda")
+    if name == "PPO":
+        assert set(on_card.stages) == {"make", "collect", "learn", "update"}
+    assert on_card.peak_bytes == pytest.approx(on_cpu.peak_bytes, rel=0.35)  # an optimizer's temporaries differ
+
+
+def test_a_replay_buffer_is_counted_in_host_memory(monkeypatch):
+    make, step = own_updates.make_sac, own_updates.sac
+    monkeypatch.setattr(own_updates, "DEVICE", "cuda")
+    small, large = (plan_update(make, step, capacity=size) for size in (100_000, 100_000_000))
+    per_transition = (24 + 24 + 4 + 1 + 1) * 4
+    assert large.host_bytes - small.host_bytes == (100_000_000 - 100_000) * per_transition
+    assert large.stages == small.stages and "host memory" in str(large)
+
+
+def test_the_largest_batch_fits_and_one_more_does_not():
+    make, step = own_updates.UPDATES["DQN"]
+    planned = plan_update(make, step, device="cpu", device_memory_gib=4 * 2**20 / GIB)
+    size = planned.largest("batch_size")
+    assert size > 500 and planned.at(batch_size=size).fits() and not planned.at(batch_size=size + 1).fits()
+    rounded = planned.largest("batch_size", multiple_of=64)
+    assert rounded == size // 64 * 64 and planned.largest("batch_size", 1e-5) == 0
+
+
+class Tiny:
+    def __init__(self, device="cpu"):
+        self.net = nn.Linear(64, 64).to(device)
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+        self.ema = torch.optim.swa_utils.AveragedModel(self.net) if device == "cpu" else None
+
+
+def learn(state, loss):
+    state.optimizer.zero_grad()
+    loss.backward()
+    state.optimizer.step()
+
+
+def accumulated(state, batch_size=32):
+    for _ in range(4):
+        state.net(torch.zeros(batch_size, 64)).square().mean().div(4).backward()
+    state.optimizer.step()
+    state.optimizer.zero_grad()
+
+
+def checkpointed(state, batch_size=512):
+    rows = torch.zeros(batch_size, 64)
+    for _ in range(3):
+        rows = torch.utils.checkpoint.checkpoint(lambda x: state.net(x).tanh().exp(), rows, use_reentrant=False)
+    learn(state, rows.mean())
+
+
+def functional(state, batch_size=32):
+    weights = dict(state.net.named_parameters())
+    loss = torch.func.grad(lambda w, x: torch.func.functional_call(state.net, w, x).square().mean())
+    torch.func.vmap(loss, (None, 0))(weights, torch.zeros(batch_size, 64))
+
+
+def averaged(state, batch_size=32):
+    learn(state, state.net(torch.zeros(batch_size, 64)).mean())
+    state.ema.update_parameters(state.net)
+
+
+def mixed(state, batch_size=512):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = state.net(torch.zeros(batch_size, 64)).square().mean()
+    learn(state, loss)
+
+
+@pytest.mark.parametrize("step", [accumulated, checkpointed, functional, averaged, mixed])
+def test_other_ways_to_update_are_planned_to_the_byte(step):
+    planned, found = plan_update(Tiny, step, device="cpu").stages["update"], measured(Tiny, step)
+    assert planned - found == (0 if step is not averaged else MODEL)  # a deep copy of a fake module counts once more
+
+
+def test_a_gradient_scaler_takes_its_step_and_half_precision_is_smaller():
+    def make():
+        state = Tiny("cuda")
+        state.scaler = torch.amp.GradScaler("cuda")
+        return state
+
+    def step(state, batch_size=4096, enabled=1):
+        with torch.autocast("cuda", dtype=torch.float16, enabled=enabled == 1):
+            loss = state.net(torch.zeros(batch_size, 64, device="cuda")).relu().mean()
+        state.scaler.scale(loss).backward()
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        assert state.optimizer.state and state.net.weight.device.type == "cuda"
+
+    half, full = plan_update(make, step), plan_update(make, step, enabled=2)
+    assert half.stages["update"] != full.stages["update"]
+
+
+def test_a_compiled_module_is_planned_as_eager_and_says_so():
+    def make():
+        state = Tiny()
+        state.net = torch.compile(state.net)
+        return state
+
+    def step(state):
+        learn(state, state.net(torch.zeros(8, 64)).mean())
+
+    planned = plan_update(make, step, device="cpu")
+    assert "torch.compile" in planned.notes[0] and planned.stages == plan_update(Tiny, step, device="cpu").stages
+
+
+def test_the_user_says_which_branch():
+    def step(state, large, batch_size=8):
+        with reads(large == 2):
+            if state.net(torch.zeros(batch_size, 64)).sum() > 0:
+                torch.zeros(1_000_000)
+
+    peaks = [plan_update(Tiny, step, device="cpu", large=large).stages["update"] for large in (2, 1)]
+    assert peaks[0] - peaks[1] > 3_900_000
+
+
+def grows(state):
+    state.losses = [*getattr(state, "losses", []), state.net(torch.zeros(8, 64))]  # the line
+
+
+def chooses(state):
+    rows = torch.zeros(8, 64)
+    state.net(rows[rows.sum(1) > 0])  # the line
+
+
+def fails(state):
+    state.net(torch.zeros(8, 3))  # the line
+
+
+def on_host(state):
+    state.net(torch.zeros(8, 64))
+
+
+@pytest.mark.parametrize(
+    "step, device, message",
+    [
+        (grows, "cpu", r"more in use: .*# the line"),
+        (chooses, "cpu", r"nonzero[\s\S]*# the line[\s\S]*fixed size"),
+        (fails, "cpu", r"RuntimeError[\s\S]*# the line"),
+        (on_host, "cuda", "nothing of the update is on cuda"),
+    ],
+)
+def test_what_cant_be_planned_is_named_with_its_line(step, device, message):
+    with pytest.raises(CannotPlan, match=message):
+        plan_update(Tiny, step, device=device)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"batch_size": 0}, "batch_size must be a whole number"),
+        ({"rows": 8}, "step has no size rows; its sizes are batch_size"),
+        ({"device": "tpu"}, "device must be cuda or cpu"),
+        ({"step": 3}, "step must be a function"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    with pytest.raises(CannotPlan, match=message):
+        plan_update(**{"make": Tiny, "step": accumulated, "device": "cpu"} | change)
+
+
+def test_planning_leaves_torch_and_numpy_as_they_were():
+    before = np.zeros, torch.compile, torch.cuda.is_available(), torch.rand(1).requires_grad
+    plan_update(lambda: Tiny("cuda"), lambda state, batch_size=8: stage("x").__enter__())
+    assert before == (np.zeros, torch.compile, torch.cuda.is_available(), torch.rand(1).requires_grad)
