@@ -7,8 +7,8 @@ import pytest
 
 from rlrepro.fit.caching_allocator import LARGE_SEGMENT, MIB, SMALL_SEGMENT, CachingAllocator
 
-# What PyTorch 2.13.0's own libc10_cuda did with random traces, on a driver that only counts. An event is (name, bytes to
-# allocate, or 0 to free; no name empties the cache), then the bytes reserved and allocated, and whether it ran out.
+# What PyTorch 2.13.0's own libc10_cuda did with random traces, on a driver that only counts. An event is (name, bytes
+# to allocate, or 0 to free; no name empties the cache), then the bytes reserved and allocated, and whether it ran out.
 RECORDED = json.loads(Path(__file__).with_name("allocator_traces.json").read_text())
 
 

@@ -60,7 +60,9 @@ def observation_space(shape: tuple[int, ...]) -> spaces.Box:
 
 def _library_update(rng, library, bodies, shape, discrete, dtype):
     obs_space = observation_space(shape)
-    act_space = spaces.Discrete(rng.randint(2, 18)) if discrete else spaces.Box(-1, 1, (rng.randint(1, 12),), np.float32)
+    act_space = (
+        spaces.Discrete(rng.randint(2, 18)) if discrete else spaces.Box(-1, 1, (rng.randint(1, 12),), np.float32)
+    )
     rollout = rng.randint(16, 120 if len(shape) == 3 else 300)
     batch_size = rng.randint(4, rollout)
     while rollout % batch_size == 1:  # BatchNorm refuses a remainder of one
@@ -84,9 +86,7 @@ def _library_update(rng, library, bodies, shape, discrete, dtype):
         return actor.to(dtype), library_runs.Critic(critic_body, critic_width).to(dtype)
 
     return (
-        lambda: plan(
-            *networks(), obs_space, act_space, library=library, optimizer=optimizer, device="cpu", **sizes
-        ),
+        lambda: plan(*networks(), obs_space, act_space, library=library, optimizer=optimizer, device="cpu", **sizes),
         lambda: library_runs.run_tianshou(library, networks, obs_space, act_space, optimizer, **sizes),
     )
 
