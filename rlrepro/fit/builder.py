@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from rlrepro.fit.memory_plan import CannotPlan
+from rlrepro.fit.user_code import cannot_plan
 
 EXPECTED = "(actor, critic, obs_space, act_space)"
 
@@ -25,7 +26,7 @@ def call_builder(text: str) -> tuple:
         with patch("sys.argv", [module]), redirect_stdout(sys.stderr):  # stdout is for the plan
             built = getattr(importlib.import_module(module), function)()
     except (Exception, SystemExit) as error:
-        raise CannotPlan(f"{text} can't be imported and called: {type(error).__name__}: {error}") from error
+        raise cannot_plan(error, f"{text} can't be imported and called, so it") from error
     if not isinstance(built, tuple | list) or not 1 <= len(built) <= 4:
         raise CannotPlan(f"{text} must return {EXPECTED}, or (policy,) for sb3-ppo; found {type(built).__name__}")
     return built

@@ -109,9 +109,9 @@ class Plan:
         return self.largest("max_batchsize", gib)
 
     def largest_rollout(self, gib: float | None = None) -> int | None:
-        """The longest rollout that fits on the card with these batch sizes: a multiple of both, or, if none fits,
-        shorter than either; 0 if no rollout fits, and None if the card sets no limit. Observations in host memory are
-        not counted."""
+        """The longest rollout that fits on the card with these batch sizes, whatever is left over when it is divided by
+        them; 0 if no rollout fits, and None if the card sets no limit. Some shorter rollouts, whose remainder makes a
+        minibatch larger, may not fit. Observations in host memory are not counted."""
         return self.largest("rollout", gib)
 
     def _limit_bytes(self, gib: float | None) -> int:

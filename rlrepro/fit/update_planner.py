@@ -1,7 +1,6 @@
 """UpdatePlanner: runs the stages of an update at given sizes, and searches for the largest sizes that fit."""
 
 from collections.abc import Callable
-from math import lcm
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 
 RESERVE = 0.03  # of what a stage needs: operators round their workspaces up, and change algorithms with the size
 MOST_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
+MULTIPLES = 3  # how far beyond the rollout found so far the search looks
 MOST_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
 
 
@@ -76,13 +76,24 @@ class UpdatePlanner:
         return self._largest_chunk(self._stages.preprocess, rollout, limit)
 
     def largest_rollout(self, plan: Plan, limit: int) -> int | None:
-        """The longest rollout within `limit` bytes, with the other sizes of `plan`; None if there is no limit."""
-        sizes = plan.max_batchsize or plan.batch_size, plan.batch_size
-        multiple = lcm(*sizes)
-        count = _largest(lambda count: plan.at(rollout=count * multiple).peak_bytes, limit, MOST_CHUNKS)
-        if count == 0:
-            return _largest(lambda rollout: plan.at(rollout=rollout).peak_bytes, limit, min(sizes))
-        return None if count == MOST_CHUNKS else count * multiple
+        """The longest rollout within `limit` bytes, with the other sizes of `plan`; None if there is no limit.
+
+        A remainder is joined to a minibatch: a longer rollout may fit where a shorter one does not. From a multiple of
+        either size to the next, the peak only grows.
+        """
+        sizes = {plan.max_batchsize or plan.batch_size, plan.batch_size}
+
+        def peak(rollout):
+            return plan.at(rollout=rollout).peak_bytes
+
+        count = _largest(lambda count: peak(count * max(sizes)), limit, MOST_CHUNKS)
+        if count == MOST_CHUNKS:
+            return None
+        best = count * max(sizes) or _largest(peak, limit, max(max(sizes) - 1, 1))
+        following = sorted({(best // size + more) * size for size in sizes for more in range(1, MULTIPLES)})
+        best = max([best, *(rollout for rollout in following if peak(rollout) <= limit)])
+        end = min((best // size + 1) * size for size in sizes)
+        return best + _largest(lambda more: peak(best + more), limit, end - best - 1) if end - best > 1 else best
 
     def _needed(self, peaks: np.ndarray) -> int:
         """Bytes of a stage, given its peaks without and with what operators need."""
