@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit.marks import chosen_branch
 from rlrepro.fit.operators import OperatorMemory
+from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
     BlankArraysToTensors,
     copy_dtype,
@@ -45,7 +46,7 @@ class DryRun:
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.count = count or StorageCount(None, torch.device("cpu"))
         self.with_temporaries = 0
-        self._stack = None
+        self._stack = self._trace = None
         self._operators, self._copied = operators, copied_to_card
         self._forwards_are_free = False
 
@@ -73,6 +74,12 @@ class DryRun:
         with default_settings(torch.device("cpu")), FakeCopyMode(self.fake):
             return copy_together(modules, fake_copy)
 
+    def record(self, trace: AllocationTrace) -> None:
+        """Report each allocation and free from now on."""
+        self._trace, self.count.changed = trace, trace.changed
+        if self._operators.workspaces:
+            trace.changed(-2, self._operators.workspaces, made=True)
+
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
         """The peak during `fn()`, including what was live before, and its result."""
         earlier = self.peaks()
@@ -97,8 +104,11 @@ class DryRun:
             result = self._with_sizes(result, self._operators.results(func, args, kwargs))
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
-        live = self.count.live_bytes + self._operators.temporary_bytes(func, args, kwargs) + self._operators.workspaces
+        temporary = self._operators.temporary_bytes(func, args, kwargs)
+        live = self.count.live_bytes + temporary + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
+        if self._trace:
+            self._trace.briefly(temporary)
         return result
 
     @staticmethod

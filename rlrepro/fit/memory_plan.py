@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rlrepro.fit.reserved import RESERVE_GIB, Reserved
 from rlrepro.lab.units import format_value
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class Plan:
     tensors on the card: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
     to the bytes that operators need on top (their workspaces), as measured on this machine (a different card may choose
     different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory that the
-    allocator caches or loses to fragmentation. `host_bytes` is what arrays and tensors take outside the card, as far as
-    it is known, and `notes` say what was planned otherwise than it will run.
+    allocator caches or loses to fragmentation: see `reserved()`. `host_bytes` is what arrays and tensors take outside
+    the card, as far as it is known, and `notes` say what was planned otherwise than it will run.
     """
 
     sizes: dict[str, int | None]
@@ -77,6 +78,21 @@ class Plan:
         """The largest value of one of the `sizes` for which every stage fits, a multiple of `multiple_of`: 0 if none
         does, and None if the card sets no limit. The other sizes stay as they are."""
         return self._planner.largest(self, size, self._limit_bytes(gib), multiple_of)
+
+    def reserved(self, *others: Plan, expandable_segments: bool = False, reserve_gib: float = RESERVE_GIB) -> Reserved:
+        """What torch's caching allocator reserves for two such updates, and then two with the sizes of each of the
+        other plans of it: changing sizes leave gaps. Only for updates of your own. Margins are not included.
+
+        Args:
+            expandable_segments: as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+            reserve_gib: what the card holds outside torch: by default half a GiB for the CUDA context and the kernels
+                that torch's libraries load. What nvidia-smi shows for your process, less torch.cuda.memory_reserved(),
+                is the figure for your card. Add what a simulator takes there.
+        """
+        if not hasattr(self._planner, "trace"):
+            raise CannotPlan("what is reserved is planned for updates of your own, by plan_update")
+        trace = self._planner.trace(self, *others)
+        return Reserved.of(trace, expandable_segments=expandable_segments, reserve_gib=reserve_gib)
 
     def largest_batch_size(self, gib: float | None = None) -> int:
         """The largest minibatch for which `learn` fits with this rollout: 0 if even 1 does not fit, and the length of

@@ -15,6 +15,7 @@ from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.marks import naming_stages
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
+from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.fit.user_code import GrowingLines, cannot_plan
@@ -97,6 +98,19 @@ class OwnUpdatePlanner:
         tensors = {name: int(peaks[0]) for name, peaks in run.stages.items()}
         margins = {name: int(peaks[1] * (1 + RESERVE)) - tensors[name] for name, peaks in run.stages.items()}
         return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_bytes, run.notes())
+
+    def trace(self, *plans: Plan) -> AllocationTrace:
+        """The allocations and frees of two updates with the sizes of each plan, in this order."""
+        trace = AllocationTrace()
+        with ONE_AT_A_TIME:
+            run = OwnUpdateRun(self._device, self._operators)
+            run.run.record(trace)
+            with run:
+                state = self._make(**accepted(self._make, plans[0].sizes))
+                for plan in plans:
+                    for _ in range(self._updates):
+                        self._step(state, **accepted(self._step, plan.sizes))
+        return trace
 
     def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
         """The largest value of that size within `limit` bytes, with the other sizes of `plan`."""

@@ -71,17 +71,27 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 @contextmanager
 def fake_tensors_to_numpy(least: int = 0):
-    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros. Below `least` elements, the array is
-    an ordinary one."""
+    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros, and let it be copied. Below `least`
+    elements, the array is an ordinary one."""
 
     def numpy(self, **_):
         if self.numel() < least:
             return np.zeros(tuple(self.shape), str(self.dtype).removeprefix("torch."))
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
 
+    def deepcopy(self, memo):  # torch's own copies the mode too, so that every view of the copy counts as a new tensor
+        if not self.is_leaf:
+            return torch.Tensor.__deepcopy__(self, memo)  # which says why it can't be copied
+        if id(self) not in memo:
+            copied = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            copied._is_param = getattr(self, "_is_param", False)
+            copied.grad = copy.deepcopy(self.grad, memo)
+        return memo[id(self)]
+
     with (
         patch.object(FakeTensor, "numpy", numpy),
         patch.object(FakeTensor, "tolist", lambda self: numpy(self).tolist()),
+        patch.object(FakeTensor, "__deepcopy__", deepcopy),
     ):
         yield
 

@@ -128,5 +128,33 @@ def plot_largest_batch(records: Records):
     return figure
 
 
+def plot_random_updates(records: Records):
+    """Planned over measured for each stage of random updates, from records of `error_study`: tensors alone, and the
+    plan with its margin over what torch allocated."""
+    stages = records.all("two_batch_sizes.random_plan")
+    tensors = np.array([record.value for record in stages])
+    with_margin = np.array([record.setting["with_margin"] for record in stages])
+    close, below = (np.abs(tensors - 1) <= 0.01).mean(), int((with_margin < 1).sum())
+    title = f"{close:.1%} of tensors planned to within 1 %, {below} stages planned too small"
+    figure, axes = figures.new_figure(title, height=4)
+    algorithms = sorted({record.setting["algorithm"] for record in stages})
+    heights = np.array([algorithms.index(record.setting["algorithm"]) for record in stages], dtype=float)
+    spread = np.random.default_rng(0).uniform(-0.12, 0.12, len(stages))
+    for shift, ratios, color, name in (
+        (-0.17, tensors, figures.UPSTREAM, "tensors"),
+        (0.17, with_margin, figures.OURS, "with margin"),
+    ):
+        axes.plot(ratios, heights + shift + spread, ".", color=color, ms=5, alpha=0.6, mew=0, label=name)
+    axes.axvline(1, color=figures.BUGGY, ls="--", lw=1.5)
+    axes.set_yticks(range(len(algorithms)), algorithms)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("planned over measured")
+    axes.legend(loc="upper right", frameon=False)
+    numbers = {record.setting["number"] for record in stages}
+    figures.caption(figure, stages[-1], f"{len(numbers):,} random updates of random networks, {len(stages):,} stages")
+    return figure
+
+
 def _rollout(setting) -> str:
     return f"{setting['network']} network, {setting['rows']:,} transitions"

@@ -15,4 +15,6 @@ RECORDS = (
     Quantity("plans_that_agree", "count", ("cells",)),
     Quantity("plan_over_run", "ratio", ("stage", "network", *SIZES)),
     Quantity("largest_batch", "rows", ("network", "gib", "at_least")),  # at_least: the whole rollout fits
+    # planned over measured: tensors, and in the setting the plan with its margin over what was allocated
+    Quantity("random_plan", "ratio", ("number", "algorithm", "network", "dtype", "stage", "with_margin")),
 )

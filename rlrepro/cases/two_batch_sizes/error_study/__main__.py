@@ -1,0 +1,53 @@
+"""Measure the random updates that the file of records lacks; `--help` says how many, and where to."""
+
+import argparse
+import warnings
+from pathlib import Path
+
+import torch
+
+from rlrepro.cases.two_batch_sizes import RECORDS
+from rlrepro.cases.two_batch_sizes.error_study.updates import RandomUpdate, random_update
+from rlrepro.evidence.records import RecordBook, read_records
+from rlrepro.lab import this_machine
+
+RESULTS = Path(__file__).parents[4] / "results"
+UPDATES = 500
+NAME = "random_updates.jsonl"
+
+
+def measure(book: RecordBook, update: RandomUpdate) -> None:
+    """Plan it, run it, and add a record for each of its stages."""
+    planned, run = update.plan(), update.run()
+    for stage, (tensors, allocated) in run.items():
+        book.add(
+            "random_plan",
+            planned.stages[stage] / tensors,
+            number=update.number,
+            algorithm=update.algorithm,
+            network=update.network,
+            dtype=update.dtype,
+            stage=stage,
+            with_margin=planned.needed[stage] / allocated,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first update; %(default)s by default")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="%(default)s by default")
+    parser.add_argument("--out", type=Path, default=RESULTS / this_machine().name / NAME, help="%(default)s by default")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)  # allocations are counted in the calling thread
+    book = RecordBook(arguments.out, case="two_batch_sizes", profile="full", device="cpu", seed=0, quantities=RECORDS)
+    if arguments.out.exists():
+        book.records.extend(read_records(arguments.out))
+    done = {record.setting["number"] for record in book.records}
+    for number in range(arguments.first, arguments.first + arguments.updates):
+        if number not in done:
+            measure(book, random_update(number))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""What the caching allocator reserves on a card for planned updates: their allocations and frees, replayed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rlrepro.fit.caching_allocator import CachingAllocator
+from rlrepro.lab.units import format_value
+
+RESERVE_GIB = 0.5
+
+
+class AllocationTrace:
+    """The allocations and frees of a dry run, in order, as (name, bytes), with 0 bytes where it is freed."""
+
+    def __init__(self):
+        self.events, self._sizes, self._count = [], {}, 0
+
+    def changed(self, address: int, more: int, made: bool) -> None:
+        """A storage grew by so many bytes, or shrank: takes the place of `StorageCount.changed`."""
+        name, size = self._sizes.pop(address, (None, 0))
+        if size:
+            self.events.append((name, 0))
+        if size + more > 0:
+            self._count += 1
+            self._sizes[address] = self._count, size + more
+            self.events.append(self._sizes[address])
+
+    def briefly(self, size: int) -> None:
+        """An operator allocated so many bytes, and freed them."""
+        if size:
+            self.changed(-1, size, made=True)
+            self.changed(-1, -size, made=False)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Peaks of what the allocator reserves (`reserved_bytes`) and of what is in use (`allocated_bytes`), and what lives
+    on the card outside torch (`outside_bytes`)."""
+
+    reserved_bytes: int
+    allocated_bytes: int
+    outside_bytes: int
+    expandable_segments: bool
+    _events: tuple = field(repr=False)
+
+    @classmethod
+    def of(cls, trace: AllocationTrace, *, expandable_segments: bool, reserve_gib: float) -> "Reserved":
+        events = tuple(trace.events)
+        allocator = CachingAllocator(expandable_segments=expandable_segments)
+        allocator.replay(events)
+        peaks = allocator.peak_reserved_bytes, allocator.peak_allocated_bytes
+        return cls(*peaks, int(reserve_gib * 2**30), expandable_segments, events)
+
+    @property
+    def fragmentation(self) -> float:
+        """The share of the reserved bytes that is never in use at once."""
+        return 1 - self.allocated_bytes / self.reserved_bytes
+
+    def fits(self, gib: float) -> bool:
+        """Whether a card of `gib` GiB is enough. Before it runs out of memory, torch releases cached segments, so less
+        than `reserved_bytes` can do."""
+        try:
+            free = max(0, int(gib * 2**30) - self.outside_bytes)
+            CachingAllocator(free, expandable_segments=self.expandable_segments).replay(self._events)
+        except MemoryError:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:12}{format_value(size, 'B'):>12}" for name, size in self._lines())
+
+    def _lines(self) -> Iterator[tuple[str, int]]:
+        yield "allocated", self.allocated_bytes
+        yield "reserved", self.reserved_bytes
+        yield "outside", self.outside_bytes
