@@ -53,6 +53,8 @@ class SB3Stages:
         rows = min(rollout, 3 * batch_size + rollout % batch_size)
         self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rows)
         with self.run:
+            if rollout < 2 * batch_size:  # the first minibatch meets the distribution that the last one has left
+                self.ppo.train()
             return self.run.peak_of(self.ppo.train)[0]
 
     def _buffer(self, rows: int):

@@ -135,7 +135,7 @@ def plot_random_updates(records: Records):
     tensors = np.array([record.value for record in stages])
     with_margin = np.array([record.setting["with_margin"] for record in stages])
     close, below = (np.abs(tensors - 1) <= 0.01).mean(), int((with_margin < 1).sum())
-    title = f"{close:.1%} of tensors planned to within 1 %, {below} stages planned too small"
+    title = f"{close:.1%} planned to within 1 %; {below} stages too small with margin"
     figure, axes = figures.new_figure(title, height=4)
     algorithms = sorted({record.setting["algorithm"] for record in stages})
     heights = np.array([algorithms.index(record.setting["algorithm"]) for record in stages], dtype=float)
@@ -150,7 +150,7 @@ def plot_random_updates(records: Records):
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("planned over measured")
-    axes.legend(loc="upper right", frameon=False)
+    axes.legend(loc="upper center", frameon=False)
     numbers = {record.setting["number"] for record in stages}
     figures.caption(figure, stages[-1], f"{len(numbers):,} random updates of random networks, {len(stages):,} stages")
     return figure
