@@ -121,6 +121,7 @@ def test_a_whole_training_step_gives_the_same_result():
     assert torch.equal(inside, step())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("rows, share", [(1, 0), (64, 0.75), (256, 0.75)])
 def test_agrees_with_the_profiler_on_a_forward_pass(name, rows, share):

@@ -97,12 +97,14 @@ def test_wheels_and_overlays_for_that_python(few, tmp_path):
         carry(tmp_path, "3.12")
 
 
+@pytest.mark.slow
 def test_a_compiled_package_is_the_other_pythons(few, tmp_path):
     carry(tmp_path, "3.12", {"deepdiff": "7"})
     (wheel,) = (tmp_path / "wheels").iterdir()
     assert "-cp312-cp312-manylinux" in wheel.name
 
 
+@pytest.mark.slow
 def test_a_package_without_a_wheel_for_that_python_is_named(few, tmp_path, monkeypatch):
     monkeypatch.setattr(offline_bundle, "missing_packages", lambda *_: {"deepdiff": "7.0.1", "torchrl": "0.6.0"})
     with pytest.raises(CannotCarry, match=r"no wheel of torchrl==0\.6\.0 for Python 3\.13"):

@@ -52,6 +52,7 @@ def test_no_chunk_is_larger_than_asked_for():
     assert seen == [256, 255]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_with_and_without_gradients():
     def peak(rows, train, **how):
         inputs = torch.randn(rows, 16)

@@ -80,6 +80,7 @@ def test_unknown_words_list_the_valid_ones(notebooks, tmp_path, arguments, valid
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_there_is_said_before_anything_runs(run_cli, notebooks):
     hidden = "import torch; torch.cuda.is_available = lambda: False; from rlrepro.cli import main; main()"
     command = [sys.executable, "-c", hidden, "reproduce", "--notebooks", str(notebooks), "--device", "cuda"]
@@ -87,6 +88,7 @@ def test_a_gpu_that_is_not_there_is_said_before_anything_runs(run_cli, notebooks
     assert done.returncode == 2 and "no GPU here" in done.stderr and "'cpu' or 'auto'" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_runs_is_moved_into_place(all_four, out):
     assert {path.name for path in out.glob("*.jsonl")} == {"01_good.jsonl", "02_logp_old_oom.jsonl"}
     assert (out / "01_good.ipynb").exists() and (out / "figures" / "a").exists()
@@ -108,6 +110,7 @@ def test_a_kernel_that_dies_is_named_with_its_cell(all_four, out):
     assert json.loads((out / "partial" / "03_dies" / "03_dies.ipynb").read_text())["cells"]
 
 
+@pytest.mark.slow
 def test_a_second_run_replaces_the_first(all_four, notebooks, out, run_cli):
     done = run_cli("reproduce", "01", "--notebooks", notebooks, "--out", out, "-p", "rows", "7", "--device", "cpu")
     assert done.returncode == 0, done.stderr
@@ -115,6 +118,7 @@ def test_a_second_run_replaces_the_first(all_four, notebooks, out, run_cli):
     assert "LO1" not in done.stdout  # though records of chapter 2 are there
 
 
+@pytest.mark.slow
 def test_needs_no_installation(uninstalled, notebooks, tmp_path):
     """A kernel runs in the notebooks' folder, and finds what a path from here names."""
     assert "PackageNotFoundError" in uninstalled("-c", "import importlib.metadata as m; m.version('rlrepro')").stderr
@@ -125,6 +129,7 @@ def test_needs_no_installation(uninstalled, notebooks, tmp_path):
     assert read_records(tmp_path / "out").get("case.rows").machine.versions == this_machine().versions
 
 
+@pytest.mark.slow
 def test_a_second_run_into_the_same_folder_is_refused(reproduce, tmp_path):
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / ".lock"):

@@ -68,12 +68,14 @@ def test_a_stage_that_is_cut_short(tmp_path, body, processes):
     assert "train was still running when the run ended" in str(report)
 
 
+@pytest.mark.slow
 def test_an_early_end_is_no_failure_and_says_nothing(run_cli):
     script = "import time, torch; torch.nn.Linear(3, 3)(torch.ones(7, 3)); time.sleep(60)"
     done = run_cli("doctor", "--run", "--seconds", "10", "--", sys.executable, "-c", script, timeout=SECONDS)
     assert done.returncode == 0 and done.stderr == "" and "7 samples" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_that_catches_ctrl_c_catches_the_end_of_a_run_too(tmp_path):
     script = """import sys, time
 try:
@@ -85,6 +87,7 @@ except KeyboardInterrupt:
     assert status == 0 and (tmp_path / "saved").exists()
 
 
+@pytest.mark.slow
 def test_a_program_with_its_own_handler_for_ctrl_c_is_ended_by_that(tmp_path):
     script = """import signal, sys, time
 signal.signal(signal.SIGINT, lambda *_: (open("stopped", "w").close(), sys.exit(0)))
@@ -112,6 +115,7 @@ def test_it_can_be_ended_early(tmp_path):
     assert status == 0 and not (tmp_path / "slept").exists() and report.crowd.looks > 3
 
 
+@pytest.mark.slow
 def test_children_end_with_the_command_that_is_ended(monkeypatch):
     monkeypatch.setattr("rlrepro.doctor.live.command.PATIENCE", 1.0)  # bash lets what it runs beside ignore Ctrl-C
     script = "python_is_here & wait".replace("python_is_here", f"{sys.executable} -c 'import time; time.sleep(61)'")

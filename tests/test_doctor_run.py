@@ -36,6 +36,7 @@ def doctor(run_cli, *words, **options):
     return run_cli("doctor", "--run", *words, **options)
 
 
+@pytest.mark.slow
 def test_a_finding_of_a_run(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     done = doctor(run_cli, "--", sys.executable, "train.py")
@@ -45,6 +46,7 @@ def test_a_finding_of_a_run(tmp_path, run_cli):
     assert run_cli("doctor", "--explain", "RUN002").returncode == 0
 
 
+@pytest.mark.slow
 def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     done = doctor(run_cli, "--format", "json", "--", sys.executable, "train.py")
@@ -70,6 +72,7 @@ def test_a_training_that_fails_is_still_reported(tmp_path, run_cli):
     assert done.returncode == 1 and "MemoryError" in done.stderr and "RUN002" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
 def test_children_are_watched(tmp_path, method):
     (tmp_path / "train.py").write_text(MANY.format(method=method))
@@ -78,6 +81,7 @@ def test_children_are_watched(tmp_path, method):
     assert report.crowd.looks > 3
 
 
+@pytest.mark.slow
 def test_what_was_noted_before_a_kill_is_there(tmp_path):
     script = """import os, torch
 from stable_baselines3 import DQN
@@ -103,6 +107,7 @@ open(os.environ["RLREPRO_DOCTOR_NOTES"] + "/99.json", "w").write('{"pid": 9')
     assert "notes of process 99 can't be read" in str(report)
 
 
+@pytest.mark.slow
 def test_codes_are_chosen_in_the_working_folder(tmp_path, run_cli):
     """One configuration for files and runs."""
     (tmp_path / "train.py").write_text(SMALL)

@@ -138,6 +138,7 @@ def test_threads_that_a_program_sets_itself(tmp_path):
     assert "had no effect: a process had 3 threads" in str(tried)
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_is_not_tried(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + "sys.exit(3)\n")
     done = run_cli("doctor", "--try", "--", sys.executable, "train.py")

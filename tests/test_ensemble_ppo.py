@@ -150,6 +150,7 @@ def test_members_learn_on_robots_of_their_own(tmp_path):
     assert ensemble.num_timesteps == 128
 
 
+@pytest.mark.slow
 def test_processes_step_the_environments_as_this_one_does():
     learned = []
     for vectorization in ("sync", "async"):

@@ -17,6 +17,7 @@ def planned():
     return make_plan("mlp", rollout=512)
 
 
+@pytest.mark.slow
 def test_the_picture_says_what_does_not_fit(planned):
     assert "fits on 8 GiB" in plan_picture(planned, 8).axes[0].get_title("left")
     assert "does not fit" in plan_picture(planned, 0.0005).axes[0].get_title("left")

@@ -121,6 +121,7 @@ def test_one_action_per_state():
     assert torch.allclose(values, net(torch.cat([states, actions], dim=1)).squeeze(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("limit", [1, 4, 16])  # MiB
 def test_the_peak_stays_within_the_limit(grad, limit):

@@ -128,6 +128,7 @@ def assert_close(planned, found):
         assert allocated <= planned.needed[stage] <= (1 + MARGIN) * allocated, stage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "nature", SLOW_RESIDUAL])
 @pytest.mark.parametrize("sizes", [(256, 64, 64), (127, 64, 100), (40, 256, 64)])
 def test_tensors_are_planned_to_the_byte(name, sizes):
@@ -235,6 +236,7 @@ def test_plans_can_be_made_in_several_threads():
     assert all(each.result().stages == expected for each in plans)
 
 
+@pytest.mark.slow
 def test_many_chunks_are_extrapolated_to_the_byte():
     planned = make_plan("mlp", rollout=1001, max_batchsize=16, batch_size=100).stages
     assert (
@@ -248,6 +250,7 @@ def random_sizes(name, seed):
     return numbers.randint(16, most), numbers.randint(4, most), numbers.randint(2, most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FASTEST_FIRST)
 def test_what_is_said_to_fit_fits(name):
     for seed in range(13):  # of each of the four networks
@@ -289,6 +292,7 @@ def sb3_model(name, rollout, batch_size):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")  # codespell:ignore
 @pytest.mark.parametrize("sizes", [(64, 32), (100, 30)])
@@ -366,6 +370,7 @@ def measured_torchrl(name, rollout, batch_size):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("sizes", [(96, 32), (80, 64)])
 def test_torchrl_is_planned_by_its_own_code(name, sizes):
@@ -450,6 +455,7 @@ def test_the_largest_sizes_fit_and_larger_ones_do_not(rollout):
     assert planned.largest_batch_size(8) == rollout and planned.largest_batch_size(0.001) == 0
 
 
+@pytest.mark.slow
 def test_the_largest_rollout_fits_and_one_more_chunk_does_not():
     planned = make_plan("mlp", rollout=256, max_batchsize=64, batch_size=64)
     gib = 3 * MIB / 2**30
@@ -459,6 +465,7 @@ def test_the_largest_rollout_fits_and_one_more_chunk_does_not():
     assert not make_plan("mlp", rollout=rows + 64, max_batchsize=64).fits(gib)
 
 
+@pytest.mark.slow
 def test_sizes_that_do_not_divide_each_other():
     planned = make_plan("mlp", rollout=1000, max_batchsize=64, batch_size=1000, device="cuda")
     gib = planned.at(rollout=24_000).peak_bytes / 2**30
@@ -609,6 +616,7 @@ def test_the_command_names_the_defaults_it_takes(monkeypatch, tmp_path):
     assert fits and "planned with --rollout 2048, --batch-size 64, --library tianshou-ppo, --envs 1" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "builder, message",
     [

@@ -150,6 +150,7 @@ def test_the_plain_way_grows_with_the_actions_and_the_factored_one_does_not():
     assert factored < 0.3
 
 
+@pytest.mark.slow
 def test_a_plan_is_what_is_measured():
     size = 500, FEATURES, 16
     measured = peak_memory(fixed_workloads.plain_update(*size, "cpu")).peak_bytes
@@ -177,6 +178,7 @@ def test_a_plan_of_factored_q_is_exact_with_the_chunks_of_a_cpu(count):
     assert (on_gpu > on_cpu) == (count == 30)
 
 
+@pytest.mark.slow
 def test_the_articles_size_fits():
     factored = fixed_workloads.planned_peak(fixed_workloads.factored_update, ARTICLE_ACTIONS, FEATURES, BATCH)
     assert factored < 2**30

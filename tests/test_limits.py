@@ -98,6 +98,7 @@ def run_cell(tmp_path, monkeypatch):
 SWALLOWS = "import time\ntry:\n    time.sleep(600)\nexcept BaseException:\n    pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["import time\ntime.sleep(600)", SWALLOWS])
 def test_a_cell_that_hangs_is_named(run_cell, source):
     run = run_cell(source)
@@ -106,6 +107,7 @@ def test_a_cell_that_hangs_is_named(run_cell, source):
     assert source == SWALLOWS or "KeyboardInterrupt" in run.path.read_text()  # with the line where it was
 
 
+@pytest.mark.slow
 def test_a_cell_that_hears_no_interrupt_ends_too(run_cell, monkeypatch):
     monkeypatch.setattr(reproduce, "INTERRUPT_SECONDS", 1.0)
     run = run_cell("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)")
@@ -122,6 +124,7 @@ def test_a_kernel_that_does_not_start_is_said(run_cell, monkeypatch, tmp_path):
     assert "the start of its kernel: Kernel didn't respond in 1 seconds" in run.error and RAISE_IT in run.error
 
 
+@pytest.mark.slow
 def test_a_silent_index_is_not_waited_for(silent, monkeypatch, tmp_path):
     monkeypatch.setattr("rlrepro.lab.pip.PIP_SECONDS", 3.0)
     with pytest.raises(limits.TookTooLong, match=rf"pip download .*limit of 3 s.*PIP_INDEX_URL.*{RAISE_IT}"):
@@ -134,12 +137,14 @@ def test_a_silent_index_is_not_waited_for(silent, monkeypatch, tmp_path):
         carry.carry(tmp_path / "bundle", "3.12")
 
 
+@pytest.mark.slow
 def test_fetch_says_so_in_one_line(silent, run_cli, monkeypatch):
     monkeypatch.setenv(limits.FACTOR, str(4 / limits.PIP_SECONDS))
     done = run_cli("fetch", "tianshou==1.0.0")
     assert done.returncode == 1 and "limit of 4 s" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_silent_registry_is_not_waited_for(silent, monkeypatch):
     monkeypatch.setattr(scripts, "NPM_SECONDS", 3.0)
     with pytest.raises(scripts.ScriptUnavailable, match=rf"npm pack .*limit of 3 s.*npm_config_registry.*{RAISE_IT}"):
@@ -213,6 +218,7 @@ def test_is_run_nevertheless():
 """
 
 
+@pytest.mark.slow
 def test_a_test_that_hangs_ends_with_every_stack(tmp_path, pytestconfig):
     (tmp_path / "test_it.py").write_text(HANGS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(pytestconfig.inipath)]

@@ -38,6 +38,7 @@ def test_counts_the_temporaries_inside_operators():
     assert peak > tensors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [nn.Linear(300, 400), nn.Sequential(nn.Flatten(), nn.Linear(300, 7), nn.ReLU())])
 def test_is_the_same_number_on_each_run(network):
     rows = torch.randn(500, 300)

@@ -102,6 +102,7 @@ def fixed():
     undo()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BUFFERS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=st.lists(WRITES, max_size=25))

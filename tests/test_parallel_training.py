@@ -68,6 +68,7 @@ def test_threads_slow_runs_down_and_nothing_else_does(parent):
         assert default["runnable"] > CORES + 0.5 and one["runnable"] <= most + 0.5
 
 
+@pytest.mark.slow
 @several_cores
 def test_a_forked_run_has_torchs_own_threads_unless_it_is_limited(parent):
     default, limited = (parent.run(launch.pool, [SMALLEST | more] * 2) for more in ({}, {"threads": 1}))
@@ -85,6 +86,7 @@ def test_the_parent_can_still_fork_after_a_fork_that_waits(parent):
     assert parent.run(launch.pool, [SMALLEST])["step"] > 0
 
 
+@pytest.mark.slow
 def test_train_many_gives_each_one_thread(parent):
     measured = parent.run(launch.many, [SMALLEST] * 2 * CORES)
     assert measured["torch_threads"] == 1 and measured["work"] > 0 and measured["wall"] > measured["span"]
@@ -202,6 +204,7 @@ SURVIVORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause, profile", [("spinning", "smoke"), ("lock", "tiny"), ("nothing", "tiny")])
 def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))

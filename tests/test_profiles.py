@@ -1,5 +1,7 @@
 """What a profile measures on a GPU: nothing that would be about the card's libraries."""
 
+import pytest
+
 from rlrepro.cases import logp_old, two_batch_sizes
 from rlrepro.cases.common.profiles import settings_for
 from rlrepro.cases.common.tianshou_ppo import visual_networks
@@ -14,6 +16,7 @@ def test_on_a_real_card_no_virtual_one_is_too_small_for_its_libraries():
     assert min(smoke.card_gib, smoke.small_card_gib, smoke.history_gib) >= 0.5
 
 
+@pytest.mark.slow
 def test_on_a_real_card_the_sizes_still_decide_what_fits():
     settings = settings_for(two_batch_sizes, "smoke", "cuda")
     space = workloads.RandomFrames.observation_space, workloads.RandomFrames.action_space

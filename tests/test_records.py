@@ -81,6 +81,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_records_of_before(book):
     """A limit on the size of a file makes the system refuse the write, as a full disk does."""
     book.add("peak", 1, "B")

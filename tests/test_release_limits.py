@@ -42,6 +42,7 @@ def _is_over(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.slow
 def test_a_release_that_spins_is_killed_with_what_it_started(newest, tmp_path):
     pid = newest.run(os.getpid)
     with pytest.raises(ReleaseTimeout) as raised:
@@ -115,11 +116,13 @@ def orphans(path, hang):
     return map(int, path.read_text().split())
 
 
+@pytest.mark.slow
 def test_a_release_whose_parent_is_killed_ends_within_two_seconds_with_what_it_started(tmp_path):
     pid, started = orphans(tmp_path / "pids", "pass")
     assert is_over(pid, 2) and is_over(started, 0.2)
 
 
+@pytest.mark.slow
 def test_a_limit_ends_a_release_whose_parent_is_gone(tmp_path):
     """Though no thread of it runs."""
     pid, started = orphans(tmp_path / "pids", "import ctypes; ctypes.PyDLL(None).sleep(600)")

@@ -44,6 +44,7 @@ def version():
     return tianshou.__version__
 
 
+@pytest.mark.slow
 def test_runs_a_function_under_the_release(old):
     import tianshou
 
@@ -55,6 +56,7 @@ def test_keeps_one_process(old):
     assert old.run(os.getpid) == old.run(os.getpid) != os.getpid()
 
 
+@pytest.mark.slow
 def test_the_installed_release_needs_no_overlay(empty_cache):
     import tianshou
 
@@ -104,6 +106,7 @@ def test_a_result_that_exists_only_there_is_explained(old):
     assert old.run(version) == "1.0.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "die, how", [(lambda: os._exit(3), "exit code 3"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9")]
 )
@@ -245,6 +248,7 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch):
         install("tianshou==1.0.0")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_child_and_the_next_call_works(old):
     pid = old.run(os.getpid)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored in the background
@@ -266,6 +270,7 @@ def test_a_child_ends_with_its_parent():
         os.kill(int(done.stdout), 0)
 
 
+@pytest.mark.slow
 def test_shows_source_and_diff(old):
     target = "tianshou.policy:PPOPolicy.process_fn"
     source = old.source(target)
@@ -285,6 +290,7 @@ def test_a_source_names_its_lines_where_the_library_is_developed(old):
     assert old.source("rlrepro.lab.units:format_value").url == ""
 
 
+@pytest.mark.slow
 def test_a_decorated_function_is_linked_to_where_it_is_written():
     with Release("torchrl==0.6.0") as release:
         url = release.source("torchrl.objectives.ppo:PPOLoss.forward").url
@@ -299,6 +305,7 @@ def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
     assert not overlay_folder("tianshou==1.0.0").exists()
 
 
+@pytest.mark.slow
 def test_an_overlay_that_is_there_needs_no_network(old, no_network):
     assert Release("tianshou==1.0.0").run(version) == "1.0.0"
 
@@ -339,6 +346,7 @@ def test_two_at_once_install_one(empty_cache):
     assert folders == {str(overlay_folder("tianshou==1.0.0"))} and not any(p.returncode for p in processes)
 
 
+@pytest.mark.slow
 def test_another_python_gets_its_own_overlay(empty_cache, tmp_path):
     other = "3.11" if sys.version_info[:2] == (3, 12) else "3.12"
     tag = f"cp{other.replace('.', '')}"
@@ -393,6 +401,7 @@ def test_a_timeline_uses_what_runs_already(old):
     assert point.value == old.run(os.getpid)
 
 
+@pytest.mark.slow
 def test_a_timeline_says_why_a_release_has_no_value():
     points = timeline("tianshou", ["0.4.11", "99.0", "1.0.0"], version, at_once=2)
     assert [point.value for point in points] == [None, None, "1.0.0"]

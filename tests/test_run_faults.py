@@ -43,6 +43,7 @@ def reproduce(run_cli, notebooks):
     return lambda *only, **options: run_cli("reproduce", *only, "--notebooks", notebooks, "--out", "out", **options)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_is_one_notebooks_failure(reproduce, notebooks, tmp_path):
     """A limit on the size of a file makes the system refuse the write, as a full disk does."""
     write(notebooks, "00_large", "print('x' * 100_000)")
@@ -53,6 +54,7 @@ def test_a_disk_that_is_full_is_one_notebooks_failure(reproduce, notebooks, tmp_
     assert "01_good ran" in done.stdout and (tmp_path / "out" / "01_good.ipynb").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["/nowhere/python"], ["false"]])
 def test_a_kernel_that_does_not_start_is_one_notebooks_failure(reproduce, monkeypatch, tmp_path, command):
     spec = tmp_path / "jupyter" / "kernels" / "python3" / "kernel.json"
@@ -87,6 +89,7 @@ Release("tianshou==1.0.0").run(spin, Path(out) / "pids")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_is_ended_leaves_no_process(notebooks, tmp_path, ending):
     write(notebooks, "01_good", STARTS_MORE)

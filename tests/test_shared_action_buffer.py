@@ -97,6 +97,7 @@ def test_a_transition_takes_18_bytes_without_its_states():
     assert buffer.actions.nbytes == 27_000 * 2 * 4
 
 
+@pytest.mark.slow
 def test_masks_that_are_no_longer_referenced_are_reused():
     buffer, generator = SharedActionBuffer(10, TABLE), torch.Generator().manual_seed(0)
     for _ in range(2000):

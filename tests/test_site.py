@@ -50,6 +50,7 @@ def test_a_run_without_a_notebook_is_named(run, tmp_path):
         stage(some, tmp_path / "staged", results=ROOT / "results")
 
 
+@pytest.mark.slow
 def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
     (reference,) = (ROOT / "results").glob("*/02_logp_old_oom.jsonl")
     for name in ("one", "two"):

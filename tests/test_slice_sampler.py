@@ -313,6 +313,7 @@ def test_tensors_changed_behind_torchrls_back_need_forget():
     assert is_current(buffer)
 
 
+@pytest.mark.slow
 def test_it_is_left_out_of_compilation():
     storage = LazyTensorStorage(50, compilable=True)
     sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
@@ -352,6 +353,7 @@ def write_in_a_child(buffer, steps):
     buffer.extend(transitions([steps], first=70))
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_is_noticed():
     storage = LazyMemmapStorage(30)
     buffer = buffer_of(storage, slice_len=2, traj_key="episode")
@@ -455,6 +457,7 @@ def moved_after_a_write(stored, name):
     return moved.bytes
 
 
+@pytest.mark.slow
 def test_a_sample_after_a_write_reads_what_was_written():
     incremental = [moved_after_a_write(stored, "ours") for stored in (10_000, 1_000_000)]
     cached = [moved_after_a_write(stored, "episode cached") for stored in (10_000, 1_000_000)]

@@ -63,6 +63,7 @@ def test_a_buffer_is_freed_before_the_next_is_filled():
     assert first() is None
 
 
+@pytest.mark.slow
 def test_a_buffer_is_filled_further_and_never_holds_more_than_was_asked_for():
     small = buffers.buffer(1_000, 9_000)
     assert buffers.buffer(4_000, 9_000) is small and len(small) == 4_000
@@ -94,6 +95,7 @@ def bench(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_the_loops_record_all_that_the_case_declares(bench):
     names = {record.name.partition(".")[2] for record in bench.records}
     assert names == {quantity.name for quantity in RECORDS} - {"online_on_card"}

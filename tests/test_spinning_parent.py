@@ -51,6 +51,7 @@ def test_transitions_after_a_loaded_state_are_late_by_release(version, late):
             assert release.run(workloads.steps_late, "ours") == 0
 
 
+@pytest.mark.slow
 def test_an_older_release_is_told_that_it_needs_no_fix():
     def error():
         try:

@@ -35,6 +35,7 @@ def test_a_number_of_jobs_that_is_none_is_refused(n_jobs):
         thread_budget(n_jobs)
 
 
+@pytest.mark.slow
 def test_variables_reach_each_library_of_a_process_that_is_started():
     script = (
         "import numpy, torch; from threadpoolctl import threadpool_info;"

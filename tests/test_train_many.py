@@ -95,6 +95,7 @@ def calls(folder):
     return sorted(path.read_text().split()) if path.exists() else []
 
 
+@pytest.mark.slow
 def test_outcomes_come_in_the_order_of_the_configs():
     configs = [{"x": x} for x in range(7)]
     outcomes = train_many(square, configs, n_jobs=3, **QUIET)
@@ -104,6 +105,7 @@ def test_outcomes_come_in_the_order_of_the_configs():
     assert train_many(square, [], **QUIET) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_each_process_has_its_share_of_the_threads(n_jobs):
     (outcome,) = train_many(threads, [{}], n_jobs=n_jobs, **QUIET)
@@ -112,6 +114,7 @@ def test_each_process_has_its_share_of_the_threads(n_jobs):
     assert outcome.value == {1}
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_n_jobs():
     configs = [{"x": x} for x in range(6)]
     alone, together = (train_many(draw, configs, n_jobs=n_jobs, **QUIET) for n_jobs in (1, 3))
@@ -122,6 +125,7 @@ def test_results_do_not_depend_on_n_jobs():
     assert not {outcome.seed for outcome in other} & {outcome.seed for outcome in alone}
 
 
+@pytest.mark.slow
 def test_a_seed_in_the_config_is_kept_and_equal_configs_get_two_seeds():
     (outcome,) = train_many(draw, [{"x": 0, "seed": 7}], n_jobs=1, **QUIET)
     assert outcome.value[1] == 7
@@ -129,6 +133,7 @@ def test_a_seed_in_the_config_is_kept_and_equal_configs_get_two_seeds():
     assert first.value != second.value
 
 
+@pytest.mark.slow
 def test_a_run_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
     configs = [{"seed": seed} for seed in range(3)]
     alone, together = (train_many(train_ppo, configs, n_jobs=n_jobs, threads=1, **QUIET) for n_jobs in (1, 3))
@@ -136,6 +141,7 @@ def test_a_run_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
         assert np.array_equal(one.value, other.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how, message",
     [
@@ -179,12 +185,14 @@ def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_run():
     assert (second.value, second.error) == (2, None)
 
 
+@pytest.mark.slow
 def test_a_value_that_can_not_be_unpickled_is_a_failure_and_not_kept(tmp_path):
     with pytest.raises(TrainingFailed, match="made in another process"):
         train_many(return_what_is_refused, [{"x": 1}], on_error="raise", resume=tmp_path, n_jobs=1, **QUIET)
     assert not list(tmp_path.glob("*.pickle"))
 
 
+@pytest.mark.slow
 def test_a_run_may_start_processes_of_its_own():
     (outcome,) = train_many(step_in_processes, [{}], n_jobs=1, **QUIET)
     assert outcome.error is None and outcome.value == 2
@@ -209,6 +217,7 @@ def test_the_first_failure_can_end_the_run(tmp_path):
     assert str(tmp_path) in raised.value.__notes__[0]
 
 
+@pytest.mark.slow
 def test_a_second_call_does_what_is_missing(tmp_path):
     (tmp_path / "fail-b").touch()
     configs = [{"folder": str(tmp_path), "name": name} for name in "abc"]
@@ -223,6 +232,7 @@ def test_a_second_call_does_what_is_missing(tmp_path):
     assert second[0].seconds == first[2].seconds
 
 
+@pytest.mark.slow
 def test_another_function_or_seed_is_not_taken_for_what_is_there(tmp_path):
     train_many(square, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
     assert train_many(abs, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)[0].error is not None
@@ -261,6 +271,7 @@ def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
         train_many(fn, [{}], resume=tmp_path, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
     for _ in range(2):
         (outcome,) = train_many(decorated, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
@@ -269,6 +280,7 @@ def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
     train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # which fails, but not for its name
 
 
+@pytest.mark.slow
 def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
     configs = [{"folder": str(tmp_path), "name": "a"}]
     train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
@@ -360,6 +372,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGINT", "SIGKILL", "SIGTERM"])
 def test_an_interrupted_run_leaves_no_process(tmp_path, how):
     script = tmp_path / "sleeper.py"
@@ -456,6 +469,7 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
         train_many(square, [{"x": 1}], backend="ray", **QUIET)
 
 
+@pytest.mark.slow
 def test_a_call_that_succeeds_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -20,6 +20,7 @@ def rllib():
         yield release
 
 
+@pytest.mark.slow
 def test_the_value_network_gets_the_whole_batch_with_gradients_and_ours_does_not(rllib):
     released, ours = (rllib.run(workloads.value_pass, "nature", 128, 8, way) for way in WAYS)
     episodes = 2  # each gets a timestep
@@ -29,6 +30,7 @@ def test_the_value_network_gets_the_whole_batch_with_gradients_and_ours_does_not
     assert released["peak"] >= 25 * ours["peak"]  # of 16 minibatches, with gradients
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_batch_and_ours_does_not(rllib):
     peaks = {
         way: [rllib.run(workloads.value_pass, "nature", rows, 8, way)["peak"] for rows in (100, 200, 400)]
@@ -43,6 +45,7 @@ def test_memory_grows_with_the_batch_and_ours_does_not(rllib):
     ]
 
 
+@pytest.mark.slow
 def test_minibatch_size_sets_the_peak_of_ours_only(rllib):
     small, large = (
         {way: rllib.run(workloads.update_peak, "nature", 128, size, way) for way in WAYS} for size in (4, 32)
@@ -68,12 +71,14 @@ def test_the_graphs_of_several_policies_add_up(rllib):
     assert three["chunked"] == pytest.approx(one["chunked"], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_old_stack_needs_less_than_half(rllib):
     old = rllib.run(old_stack.update_peak, 1_200, 120)
     released, ours = (rllib.run(workloads.update_peak, "recurrent", 1_200, 120, way) for way in WAYS)
     assert released > 2 * old > ours
 
 
+@pytest.mark.slow
 def test_a_card_that_stops_the_release_takes_ours(rllib):
     released, ours = (rllib.run(workloads.fits, "nature", 256, 8, way, 0.06) for way in WAYS)
     assert not released["fits"] and any("compute_values" in line for line in released["trace"])

@@ -53,6 +53,7 @@ def cured_preprocessing(rows, size):
     preprocess(algorithm, *visual_rollout(rows))
 
 
+@pytest.mark.slow
 def test_a_whole_rollout_at_once():
     with Release("tianshou==1.0.0") as buggy:
         buggy.run(logp_old.prepare, 256)
@@ -62,6 +63,7 @@ def test_a_whole_rollout_at_once():
     assert codes(logp_old.preprocess_once, 256, 64) == []  # of the newest release
 
 
+@pytest.mark.slow
 def test_one_of_two_sizes_forgotten():
     with Release("tianshou==1.0.0") as release:
         options = {"rollout": 64, "gib": 64, "network": "nature"}
@@ -80,6 +82,7 @@ def sample_small_and_large(name, stored):
     drop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.6.0", "0.14.1"])
 def test_samples_that_take_longer_the_more_is_stored(release):
     with Release(f"torchrl=={release}") as torchrl:
@@ -90,6 +93,7 @@ def test_samples_that_take_longer_the_more_is_stored(release):
         assert torchrl.run(codes, sample_small_and_large, "ours", stored) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, torch has one thread")
 def test_more_threads_than_cores():
     runs = [{"robot": None, "net": 512, "steps": 512, "epochs": 6, "seed": seed} for seed in range(4)]
@@ -133,6 +137,7 @@ def sb3(name):
     model.learn(300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["PPO", "A2C", "DQN", "SAC", "TD3"])
 def test_an_ordinary_training_is_left_alone(name):
     assert codes(sb3, name) == []

@@ -111,8 +111,7 @@ class ValuePass:
 
 @lru_cache(maxsize=1)
 def _train_batch(network: str, rows: int, device: str) -> tuple[dict, list, dict]:
-    """What the other connectors of the pipeline make: a train batch's columns, its episodes, and what they share.
-    Kept for the next run of the same size: making it takes longer than the value pass."""
+    """A train batch's columns, its episodes, and what connectors share: making them takes longer than the pass."""
     learner, episodes = make_learner(network, rows, rows, "released", device), make_episodes(network, rows)
     shared, batch = {}, {}
     for piece in learner._learner_connector.connectors[:-1]:
@@ -137,7 +136,6 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
 
     module.compute_values = spy
     result = run()
-    calls.clear()
     memory = peak_memory(run, device=device, warmup=0)
     return {
         "peak": memory.peak_bytes,
@@ -197,8 +195,7 @@ def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str
 
 def _own_bytes(result: dict, device: str) -> int:
     """Bytes of the results themselves, which a CPU shares with NumPy."""
-    own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
-    return own if device.startswith("cuda") else 0
+    return sum(each[name].nbytes for each in result.values() for name in BATCH_COLUMNS if device.startswith("cuda"))
 
 
 def _update(learner, episodes, minibatch):
