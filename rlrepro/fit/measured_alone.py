@@ -10,11 +10,12 @@ from rlrepro.fit.operators import ROWS, sizes_of
 from rlrepro.lab.memory import peak_memory
 
 DIRECTLY = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
+RNN, RNN_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 ROWS_IN_DIM = {  # of the operators whose rows are not their longest dimension
     torch.ops.aten.convolution.default: 0,
     torch.ops.aten.convolution_backward.default: 0,
-    torch.ops.aten.mkldnn_rnn_layer.default: 1,
-    torch.ops.aten.mkldnn_rnn_layer_backward.default: 1,
+    RNN: 1,
+    RNN_BACKWARD: 1,
 }
 UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "lift_fresh", "copy_", "_to_copy")
 
@@ -53,7 +54,8 @@ class MeasuredAlone:
         largest = max(tensors, key=torch.Tensor.numel)
         dim = ROWS_IN_DIM.get(func)
         rows = max(largest.shape) if dim is None else tensors[0].shape[dim]
-        few, more = (self._run(func, *_cut((args, kwargs), rows, count, dim)) for count in ROWS["cpu"])
+        cut = _cut_sequences if func in (RNN, RNN_BACKWARD) else _cut
+        few, more = (self._run(func, *cut((args, kwargs), rows, count, dim)) for count in ROWS["cpu"])
         if few[1] is None or more[1] is None or len(few[1]) != len(more[1]):
             return 0, None
         step = Fraction(rows - ROWS["cpu"][0], ROWS["cpu"][1] - ROWS["cpu"][0])
@@ -73,6 +75,8 @@ class MeasuredAlone:
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 args, kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
+                if func is RNN_BACKWARD:
+                    args = _with_workspace(*args)
                 memory = peak_memory(lambda: results.append(func(*args, **kwargs)), device=str(self.device), warmup=0)
         except Exception:
             self.unknown.add(str(func))
@@ -82,6 +86,15 @@ class MeasuredAlone:
     def _real(self, tensor):
         real = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
         return real.fill_(1 if tensor.is_floating_point() else 0)
+
+
+def _with_workspace(*args):
+    """The arguments of RNN_BACKWARD with the workspace of a forward pass: oneDNN trusts it, and a made-up one lets it
+    read memory that is not its own."""
+    tensors, (reverse, mode, hidden, layers, biases, _, bidirectional, sizes, batch_first) = args[:7], args[13:22]
+    with torch.enable_grad():  # otherwise it makes none
+        *_, workspace = RNN(*tensors, reverse, sizes, mode, hidden, layers, biases, bidirectional, batch_first, True)
+    return (*args[:22], workspace)
 
 
 def _cut(values, rows: int, count: int, dim: int | None):
@@ -95,6 +108,16 @@ def _cut(values, rows: int, count: int, dim: int | None):
         return count if type(leaf) is int and leaf == rows and dim is None else leaf
 
     return tree_map(cut, values)
+
+
+def _cut_sequences(values, rows: int, count: int, dim: int):
+    """The same for a recurrent layer, whose states (rows, hidden) have another dimension than its sequences."""
+    (sequence, *tensors), kwargs = values
+    weights, others = tensors[:4], tensors[4:]
+    states = [
+        _cut(leaf, rows, count, 0 if isinstance(leaf, torch.Tensor) and leaf.dim() == 2 else dim) for leaf in others
+    ]
+    return (_cut(sequence, rows, count, dim), *weights, *states), kwargs
 
 
 def _like(tensor, shape):
