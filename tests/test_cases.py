@@ -52,17 +52,17 @@ def own_functions(module):
 
 
 def added_names(case):
-    """(names in calls of `bench.add`; patterns of names that are computed: of an f-string, or any string of a file that
-    produces measurements where the name is an expression)."""
+    """(names in calls of `bench.add` or `book.add`; patterns of names that are computed: of an f-string, or any string
+    of a file that produces measurements where the name is an expression)."""
     literal, patterns, strings, computed = set(), set(), set(), False
-    for path in Path(case.__file__).parent.glob("*.py"):
+    for path in Path(case.__file__).parent.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
         if path.name != "records.py":
             strings |= {
                 re.escape(node.value) for node in nodes if isinstance(node, ast.Constant) and type(node.value) is str
             }
         for call in nodes:
-            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("bench.add", "bench.add_ratio"):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("bench.add", "bench.add_ratio", "book.add"):
                 name = call.args[0]
                 if isinstance(name, ast.Constant):
                     literal.add(name.value)

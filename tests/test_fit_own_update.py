@@ -11,7 +11,6 @@ from rlrepro.lab import VirtualCard
 from . import own_updates
 
 GIB = 2**30
-MODEL = (64 * 64 + 64) * 4  # bytes of a Tiny
 
 
 def measured(make, step, **sizes) -> int:
@@ -106,8 +105,7 @@ def mixed(state, batch_size=512):
 
 @pytest.mark.parametrize("step", [accumulated, checkpointed, functional, averaged, mixed])
 def test_other_ways_to_update_are_planned_to_the_byte(step):
-    planned, found = plan_update(Tiny, step, device="cpu").stages["update"], measured(Tiny, step)
-    assert planned - found == (0 if step is not averaged else MODEL)  # a deep copy of a fake module counts once more
+    assert plan_update(Tiny, step, device="cpu").stages["update"] == measured(Tiny, step)
 
 
 def test_a_gradient_scaler_takes_its_step_and_half_precision_is_smaller():

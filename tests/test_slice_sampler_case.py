@@ -135,6 +135,6 @@ def test_verdicts_plots_and_tables_follow_from_these_records(bench):
         assert verdict.figure != "–" or claim.id in of_full, claim.id
     for name in ("sample_against_stored", "online", "sample_against_capacity", "moved", "timeline"):
         assert getattr(plots, f"plot_{name}")(bench.records).alt()
-    assert tables.moved_list(bench.records).count("\n") == 5 and tables.upstream_list(bench.records).count("\n") == 6
+    assert tables.moved_list(bench.records).count("\n") == 6 and tables.upstream_list(bench.records).count("\n") == 6
     assert "40,000 transitions stored" in tables.cost_table(bench.records)
     assert "with 2,000 stored" in tables.fix_list(bench.records) and "–" in tables.article_table(bench.records)

@@ -434,7 +434,7 @@ def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
 @pytest.fixture(scope="module")
 def local_ray():
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield ray
     ray.shutdown()
 

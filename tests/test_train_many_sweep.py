@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -90,32 +91,27 @@ def note_and_wait(x, folder):
     return x
 
 
-@pytest.mark.slow
+@pytest.mark.timing  # alone: other tests would find its cluster
 def test_a_sweep_outlives_a_node_and_uses_another(tmp_path):
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    import threading
-
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     lost = cluster.add_node(num_cpus=4)
     ray.init(address=cluster.address, log_to_driver=False)
-
-    def change():
-        while len(list(tmp_path.iterdir())) < 10:
-            time.sleep(0.1)
-        cluster.remove_node(lost, allow_graceful=False)
-        cluster.add_node(num_cpus=4)
-
-    changing = threading.Thread(target=change, daemon=True)
-    changing.start()
+    configs = [{"x": x, "folder": str(tmp_path)} for x in range(50)]
     try:
-        configs = [{"x": x, "folder": str(tmp_path)} for x in range(50)]
-        outcomes = train_many(note_and_wait, configs, backend="ray", retries=2, **QUIET)
+        with ThreadPoolExecutor(1) as pool:
+            sweep = pool.submit(train_many, note_and_wait, configs, backend="ray", retries=2, **QUIET)
+            while len(list(tmp_path.iterdir())) < 10:
+                time.sleep(0.1)
+            cluster.remove_node(lost, allow_graceful=False)
+            cluster.add_node(num_cpus=4)
+            outcomes = sweep.result()
         assert [outcome.value for outcome in outcomes] == list(range(50)), [o.error for o in outcomes if o.error]
         calls = sum(len(path.read_text().splitlines()) for path in tmp_path.iterdir())
         assert 50 < calls <= 50 + 2 * 6
+        assert sum(node["Alive"] for node in ray.nodes()) == 2
     finally:
-        changing.join(60)
         ray.shutdown()
         cluster.shutdown()
