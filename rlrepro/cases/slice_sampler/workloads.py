@@ -97,7 +97,7 @@ def heeds_end_key() -> bool:
     return not flagged._fetch_traj
 
 
-def moved(stored: int, capacity: int, name: str, ids: str = "int64", repeats: int = 10) -> dict:
+def moved(stored: int, capacity: int, name: str, ids: str = "int64", repeats: int = 5) -> dict:
     """Bytes that one sampler.sample() reads and writes, by the tensors that its operators take and return, and its
     seconds, `repeats` times."""
     storage, chosen = buffer(stored, capacity, ids=getattr(torch, ids))._storage, sampler(name)
