@@ -47,7 +47,7 @@ def scans(bench: Bench) -> None:
     for kind, sizes in (("vectors", bench.settings.vectors), ("frames", bench.settings.frames)):
         for stored in sizes:
             seconds = release(bench, NEWEST).run(workloads.scan_seconds, kind, stored, bench.settings.repeats)
-            bench.add("scan", seconds, kind=kind, stored=stored)
+            bench.add("scan", np.median(seconds), samples=seconds, kind=kind, stored=stored)
 
 
 def memory(bench: Bench) -> None:
@@ -71,7 +71,7 @@ def fixed_training(bench: Bench) -> None:
             speedups = [slow["step"] / fast["step"] for slow, fast in pairs]
             spread = min(speedups), max(speedups)
             setting = {"algorithm": algorithm, "stored": stored}
-            bench.add("speedup", float(np.median(speedups)), spread=spread, **setting)
+            bench.add("speedup", np.median(speedups), spread=spread, samples=speedups, **setting)
             difference = max(float(np.abs(slow["weights"] - fast["weights"]).max()) for slow, fast in pairs)
             bench.add("weight_difference", difference, **setting)
             if algorithm == "DQN":
@@ -87,7 +87,8 @@ def collect_ratios(bench: Bench) -> dict[str, list[float]]:
     stored = max(bench.settings.vectors)
     ratios = release(bench, NEWEST).run(workloads.collect_ratios, stored, bench.settings.repeats)
     for part, found in ratios.items():
-        bench.add("collect_ratio", float(np.median(found)), spread=(min(found), max(found)), stored=stored, part=part)
+        spread = min(found), max(found)
+        bench.add("collect_ratio", np.median(found), spread=spread, samples=found, stored=stored, part=part)
     return ratios
 
 

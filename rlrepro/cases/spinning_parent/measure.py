@@ -99,10 +99,9 @@ def _add_waits(bench, measured: dict, **setting) -> None:
 
 
 def _add_median(bench, name: str, values: list[float], **setting) -> None:
-    bench.add(name, np.median(values), spread=tuple(np.quantile(values, SPREAD)), **setting)
+    bench.add(name, np.median(values), spread=tuple(np.quantile(values, SPREAD)), samples=values, **setting)
 
 
 def _add_ratio(bench, name: str, measured: dict, one: str, other: str, **setting) -> None:
     """The median of the ratios of blocks that ran back to back."""
-    pairs = Comparison(tuple(measured[one]["step"]), tuple(measured[other]["step"]))
-    bench.add(name, pairs.ratio, spread=(pairs.low, pairs.high), **setting)
+    bench.add_ratio(name, Comparison(tuple(measured[one]["step"]), tuple(measured[other]["step"])), **setting)

@@ -119,7 +119,7 @@ def time_ratio(bench: Bench) -> None:
     settings = bench.settings
     setting = {"rows": settings.timing_rows, "minibatch": settings.minibatch, "network": "nature"}
     times = rllib(bench).run(workloads.time_ratio, **setting, repeats=settings.timing_repeats, device=bench.device)
-    bench.add("time_ratio", times.ratio, spread=(times.low, times.high), **setting)
+    bench.add_ratio("time_ratio", times, **setting)
 
 
 def _value_pass(bench: Bench, modules: int = 1, **setting) -> None:

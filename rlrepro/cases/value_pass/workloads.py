@@ -6,7 +6,6 @@ import math
 import time
 import traceback
 from copy import deepcopy
-from functools import lru_cache
 
 import numpy as np
 
@@ -95,8 +94,12 @@ class ValuePass:
 
     def __init__(self, network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1):
         self.learner = make_learner(network, rows, minibatch, way, device)
-        self.connector = self.learner._learner_connector.connectors[-1]
-        self.columns, self.episodes, self.shared = _train_batch(network, rows, device)
+        self.episodes, self.shared = make_episodes(network, rows), {}
+        *before, self.connector = self.learner._learner_connector.connectors
+        batch = {}
+        for piece in before:
+            batch = piece(rl_module=self.learner.module, batch=batch, episodes=self.episodes, shared_data=self.shared)
+        self.columns = next(iter(batch.values()))
         own = self.learner.module[MODULE].unwrapped()
         for number in range(1, modules):
             self.learner.module.add_module(f"policy_{number}", deepcopy(own))
@@ -109,16 +112,6 @@ class ValuePass:
         )
 
 
-@lru_cache(maxsize=1)
-def _train_batch(network: str, rows: int, device: str) -> tuple[dict, list, dict]:
-    """A train batch's columns, its episodes, and what connectors share: making them takes longer than the pass."""
-    learner, episodes = make_learner(network, rows, rows, "released", device), make_episodes(network, rows)
-    shared, batch = {}, {}
-    for piece in learner._learner_connector.connectors[:-1]:
-        batch = piece(rl_module=learner.module, batch=batch, episodes=episodes, shared_data=shared)
-    return next(iter(batch.values())), episodes, shared
-
-
 def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
     """Peak bytes of the value pass, and bytes held after it besides its results; what the value network was called
     with: timesteps at a time, and whether gradients were recorded."""
@@ -126,6 +119,7 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     import tree
 
     run = ValuePass(network, rows, minibatch, way, device, modules)
+    memory = peak_memory(run, device=device)
     module, calls = run.learner.module[MODULE].unwrapped(), []
     compute_values = module.compute_values
 
@@ -136,7 +130,7 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
 
     module.compute_values = spy
     result = run()
-    memory = peak_memory(run, device=device, warmup=0)
+    del module.compute_values
     return {
         "peak": memory.peak_bytes,
         "held": memory.held_bytes - _own_bytes(result, device),
@@ -195,7 +189,8 @@ def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str
 
 def _own_bytes(result: dict, device: str) -> int:
     """Bytes of the results themselves, which a CPU shares with NumPy."""
-    return sum(each[name].nbytes for each in result.values() for name in BATCH_COLUMNS if device.startswith("cuda"))
+    own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
+    return own if device.startswith("cuda") else 0
 
 
 def _update(learner, episodes, minibatch):
