@@ -84,7 +84,7 @@ class Plan:
         other plans of it: changing sizes leave gaps. Only for updates of your own. Margins are not included.
 
         Args:
-            expandable_segments: as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+            expandable_segments: as "expandable_segments:True" in PYTORCH_CUDA_ALLOC_CONF
             reserve_gib: what the card holds outside torch: by default half a GiB for the CUDA context and the kernels
                 that torch's libraries load. What nvidia-smi shows for your process, less torch.cuda.memory_reserved(),
                 is the figure for your card. Add what a simulator takes there.
