@@ -475,6 +475,7 @@ def test_sizes_that_do_not_divide_each_other():
     assert found >= 52 and planned.at(max_batchsize=found).needed["preprocess"] <= small * 2**30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1000, 5888])
 def test_the_longest_rollout_is_found_between_multiples(batch_size):
     planned = make_plan("mlp", rollout=1000, max_batchsize=256, batch_size=batch_size, device="cuda")

@@ -70,6 +70,7 @@ def test_a_file_of_a_product_does_not_hide_the_function_it_is_named_after():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.slow
 def test_everything_that_can_be_imported_is_imported_at_once():
     script = "from rlrepro.fixes import *; in_chunks; import pydoc, rlrepro; pydoc.render_doc(rlrepro.fixes)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -133,6 +133,7 @@ def test_a_transition_is_predicted_to_the_byte(features):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count, rows", [(100, 64), (1000, 8)])
 def test_what_a_state_adds_to_an_update_is_predicted(count, rows):
     peaks = [pearl_reimplementation.update_peak(count, 1, size, "cpu") for size in (rows, 2 * rows)]

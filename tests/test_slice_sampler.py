@@ -493,9 +493,9 @@ def test_an_unknown_argument():
         IncrementalSliceSampler(slice_length=2)
 
 
-def test_sampling_without_replacement_is_refused():
-    with pytest.raises(TypeError, match="IncrementalSliceSampler"):
-        IncrementalSliceSampler(slice_len=2, replacement=False)
+def test_sampling_without_replacement_is_another_class():
+    made = IncrementalSliceSampler(slice_len=2, replacement=False)
+    assert type(made).__name__ == "IncrementalSliceSamplerWithoutReplacement"
 
 
 @pytest.mark.parametrize("is_emptied", [False, True])

@@ -46,6 +46,7 @@ def short_pendulum():
     return gym.make("Pendulum-v1", max_episode_steps=10)
 
 
+@pytest.mark.slow
 def test_each_outcome_is_what_sb3_gives(tmp_path):
     outcomes = sweep(MIXED, 128, n_jobs=2, progress=False, resume=tmp_path)
     for config, outcome in zip(MIXED, outcomes, strict=True):
@@ -60,6 +61,7 @@ def test_each_outcome_is_what_sb3_gives(tmp_path):
         assert len(episodes.timesteps) == len(episodes.lengths)
 
 
+@pytest.mark.slow
 def test_results_in_the_folder_are_not_computed_again(tmp_path, monkeypatch):
     (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
     trained = []

@@ -146,6 +146,7 @@ def test_threads_have_clocks_of_their_own():
     assert Progress.of(seen.notes).processes == 2
 
 
+@pytest.mark.timing
 def test_what_raises_ends_what_it_was():
     class Broken(nn.Module):
         def forward(self, rows):

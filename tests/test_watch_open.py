@@ -30,6 +30,7 @@ def found(fn, *args, **kwargs):
     return {finding.code: finding.message for finding in watched(fn, *args, **kwargs).findings}
 
 
+@pytest.mark.slow
 def test_the_whole_buffer_is_searched_for_nan():
     with Release("tianshou==2.0.1", environment=ONE_THREAD) as release:
         seen = release.run(found, nan_scan.train, "SAC", stored=100_000, collects=20)
@@ -47,6 +48,7 @@ def steps(wait, seconds, count):
         env.close()
 
 
+@pytest.mark.slow
 def test_a_parent_that_spins():
     with Release("torchrl==0.14.1", environment=ONE_THREAD) as release:
         assert list(release.run(found, steps, "theirs", 0.02, 50)) == ["RUN009"]
@@ -58,6 +60,7 @@ def update(way, rows, minibatch):
     value_pass._update(learner, value_pass.make_episodes("nature", rows), minibatch)
 
 
+@pytest.mark.slow
 def test_a_value_network_that_gets_the_whole_train_batch():
     pytest.importorskip("ray.rllib.algorithms.ppo", reason="RLlib is not installed", exc_type=ImportError)
     with Release(f"ray=={metadata.version('ray')}", environment=ONE_THREAD) as release:

@@ -10,8 +10,8 @@ _load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "prioritized": ["IncrementalPrioritizedSliceSampler"],
-        "sampler": ["IncrementalSliceSampler"],
-        "without_replacement": ["IncrementalSliceSamplerWithoutReplacement"],
+        # one module for both, since the first makes the second where `replacement=False` is given
+        "without_replacement": ["IncrementalSliceSampler", "IncrementalSliceSamplerWithoutReplacement"],
     },
 )
 
