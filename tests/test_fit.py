@@ -25,10 +25,11 @@ from rlrepro.cases.common.tianshou_vectors import (
     mlp,
     vector_rollout,
 )
+from rlrepro.cases.two_batch_sizes.error_study.library_runs import measured
 from rlrepro.fit import CannotPlan, Plan, operators, plan, planner
 from rlrepro.fit.command import describe_plan
 from rlrepro.fit.update_planner import RESERVE
-from rlrepro.lab import VirtualCard, peak_memory
+from rlrepro.lab import VirtualCard
 
 MIB = 2**20
 FRAMES, VECTORS = spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Box(-1, 1, (FEATURES,), np.float32)
@@ -94,18 +95,6 @@ def space_of(name):
 
 def make_plan(name, *, device="cpu", **arguments):
     return plan(*TIANSHOU[name](), space_of(name), CHOICE, device=device, **arguments)
-
-
-def measured(stages, card) -> dict:
-    """(live tensors, allocated bytes) of each stage at its worst moment, what was live before included. The profiler
-    knows the end of a block only if it saw its beginning, so nothing may be freed that was not allocated under it."""
-    found = {}
-    for name, stage in stages.items():
-        card.restart_peak()
-        live = card.live_bytes
-        allocated = live + peak_memory(stage, device="cpu", warmup=0).peak_bytes
-        found[name] = card.peak_bytes, allocated
-    return found
 
 
 def measured_tianshou(name, rollout, max_batchsize, batch_size, cls=None) -> dict:

@@ -40,7 +40,8 @@ class Critic(nn.Module):
 
 
 def measured(stages: dict[str, Callable], card: VirtualCard) -> dict[str, tuple[int, int]]:
-    """(live tensors, allocated bytes) of each stage at its worst moment, what was live before included."""
+    """(live tensors, allocated bytes) of each stage at its worst moment, what was live before included. The profiler
+    knows the end of a block only if it saw its beginning, so nothing may be freed that was not allocated under it."""
     found = {}
     for name, stage in stages.items():
         card.restart_peak()
