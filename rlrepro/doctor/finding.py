@@ -28,6 +28,11 @@ class Finding:
         return f"{self.place}: {self.code} {self.message} [{self.confidence}]"
 
 
+def finding_at(code: str, place, message: str, confidence: Confidence = "high") -> Finding:
+    """A finding of a training run, at a line of its code."""
+    return Finding(place.path, None, place.line, 1, code, message, confidence)
+
+
 @dataclass(frozen=True)
 class Rule:
     """A kind of problem: how it is found, why it matters, and what to change.

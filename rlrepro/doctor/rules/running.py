@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rlrepro.doctor.finding import Finding, rule
+from rlrepro.doctor.finding import Finding, finding_at, rule
 from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
-from rlrepro.doctor.rules.running_open import finding as _finding
 from rlrepro.doctor.rules.running_open import nan_search, spinning_parent, whole_train_batch
 from rlrepro.lab.units import format_value
 
@@ -63,7 +62,7 @@ def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
     message = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes competed for {crowd.cores} cores"
     if crowd.waited_seconds is not None:
         message += f"; in total they waited {format_value(crowd.waited_seconds, 's')} for a core"
-    yield _finding("RUN001", Place(script or "?", 1, ""), message)
+    yield finding_at("RUN001", Place(script or "?", 1, ""), message)
 
 
 @rule(
@@ -88,7 +87,7 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
     if sizes and whole.rows > times * max(sizes.values()):
         asked = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
         message = f"{whole.rows:,} samples at once in {whole.place}, next to {asked}{_cost(notes, whole)}"
-        yield _finding("RUN002", whole.own or whole.place, message, confidence)
+        yield finding_at("RUN002", whole.own or whole.place, message, confidence)
 
 
 @rule(
@@ -106,7 +105,7 @@ def small_passes(notes: Notes) -> Iterator[Finding]:
     parts = notes.passes.get("with gradients")
     if small and large and parts and min(large, parts.rows) >= SMALL_PASSES * small:
         message = f"{parts.rows:,} samples fit with gradients, but passes without gradients use max_batchsize {small:,}"
-        yield _finding("RUN003", parts.own or parts.place, message)
+        yield finding_at("RUN003", parts.own or parts.place, message)
 
 
 @rule(
@@ -122,7 +121,7 @@ def repeated_states(notes: Notes) -> Iterator[Finding]:
     large = notes.passes.get("with gradients")
     if large is not None and large.repeated >= REPEATED:
         message = f"{large.rows:,} samples, in which each state occurs {large.repeated:,} times{_cost(notes, large)}"
-        yield _finding("RUN004", large.own or large.place, message)
+        yield finding_at("RUN004", large.own or large.place, message)
 
 
 @rule(
@@ -137,7 +136,7 @@ def collecting(notes: Notes) -> Iterator[Finding]:
     each step are kept for a backward pass that never happens."""
     if notes.gradients_while_collecting is not None:
         message = "a network runs with gradients while the rollout is collected"
-        yield _finding("RUN005", notes.gradients_while_collecting, message)
+        yield finding_at("RUN005", notes.gradients_while_collecting, message)
 
 
 @rule(
@@ -160,7 +159,7 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
                 f"{name}: a batch of {batch:,} took at least {format_value(soon, 's')} from {few:,} stored transitions "
                 f"and {format_value(late, 's')} from {many:,} (growth exponent {exponent:.2f}), in {buffer.place}"
             )
-            yield _finding("RUN006", buffer.own or buffer.place, message)
+            yield finding_at("RUN006", buffer.own or buffer.place, message)
 
 
 @rule(
@@ -187,7 +186,7 @@ def wide_transitions(notes: Notes) -> Iterator[Finding]:
                 f"{key} {format_value(size, 'B')} ({buffer.alike[key]})" for key, size in sorted(wide.items())
             )
             total = format_value(sum(buffer.bytes.values()), "B")
-            yield _finding("RUN007", buffer.own or buffer.place, f"{name}: {total} per transition, of which {parts}")
+            yield finding_at("RUN007", buffer.own or buffer.place, f"{name}: {total} per transition, of which {parts}")
 
 
 def trend(seconds: dict[int, list[float]]) -> tuple[float, tuple[int, float], tuple[int, float]] | None:

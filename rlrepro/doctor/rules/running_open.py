@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from rlrepro.doctor.finding import Finding, rule
-from rlrepro.doctor.live.notes import Notes, Place, Spent
+from rlrepro.doctor.finding import Finding, finding_at, rule
+from rlrepro.doctor.live.notes import Notes, Spent
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
 from rlrepro.lab.units import format_value
@@ -30,7 +30,7 @@ def nan_search(notes: Notes) -> Iterator[Finding]:
             f"{format_value(search.seconds, 's')} in {search.calls:,} searches for NaN, of up to {search.most:,} "
             f"stored transitions each, in {search.place}"
         )
-        yield finding("RUN008", search.own or search.place, message)
+        yield finding_at("RUN008", search.own or search.place, message)
 
 
 @rule(
@@ -47,7 +47,9 @@ def spinning_parent(notes: Notes) -> Iterator[Finding]:
     wait = _spent(notes, WAIT)
     if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
         awake, seconds = (format_value(each, "s") for each in (wait.awake_seconds, wait.seconds))
-        yield finding("RUN009", wait.own or wait.place, f"{awake} without sleeping in {seconds} of waiting for workers")
+        yield finding_at(
+            "RUN009", wait.own or wait.place, f"{awake} without sleeping in {seconds} of waiting for workers"
+        )
 
 
 @rule(
@@ -64,13 +66,9 @@ def whole_train_batch(notes: Notes) -> Iterator[Finding]:
     values, size = notes.passes.get("with gradients for values"), notes.sizes.get("minibatch_size")
     if values is not None and values.rows > (size or 0):
         asked = f", next to minibatch_size {size:,}" if size else ""
-        yield finding(
+        yield finding_at(
             "RUN010", values.own or values.place, f"{values.rows:,} timesteps at once in {values.place}{asked}"
         )
-
-
-def finding(code: str, place: Place, message: str, confidence: str = "high") -> Finding:
-    return Finding(place.path, None, place.line, 1, code, message, confidence)
 
 
 def _spent(notes: Notes, name: str) -> Spent | None:
