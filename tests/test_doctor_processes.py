@@ -54,7 +54,7 @@ if __name__ == "__main__":
 
 
 @linux
-@pytest.mark.skipif(thread_budget(1) != 2, reason="four runs with two threads each are too many on two cores, not on others")
+@pytest.mark.skipif(thread_budget(1) != 2, reason="two threads each are too many on two cores only")
 @pytest.mark.parametrize("threads, found, said", [("2", ["RUN001"], "more threads"), ("1", [], "not a problem")])
 def test_four_trainings_at_once(tmp_path, monkeypatch, threads, found, said):
     """What is printed as a problem is a finding."""

@@ -167,7 +167,7 @@ def test_what_makes_no_sense_is_refused(options, message):
         ensemble(**{"seeds": [0, 1], **options})
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="tests the error of a machine without a CUDA device")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_device_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="found no device cuda: 0 CUDA devices are available; use 'cpu'"):
         ensemble(seeds=[0], device="cuda")
