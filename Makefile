@@ -12,7 +12,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test test-all lint lab book serve picture lock dist matrix clean
+.PHONY: help reproduce full test test-all lint lab book slides serve picture lock dist matrix clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ full: $(READY)  ## run the notebooks at the articles' own scale
 
 book: $(READY)  ## build the site from the last run; missing or outdated notebooks are run first   [RUN=runs/latest]
 	$(BIN)/rlrepro book --run $(RUN)
+
+slides: $(READY)  ## write slides for each chapter from the last run to build/slides   [RUN=runs/latest]
+	$(BIN)/rlrepro slides --run $(RUN)
 
 serve: $(READY)  ## serve the site on this machine
 	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from rlrepro import __version__
+from rlrepro.course.cli import COMMANDS
 from rlrepro.extras import PYTHONS, Commands
 
-PROFILES = ("tiny", "smoke", "full")
-LATEST = Path("runs/latest")
 PATH, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -26,72 +25,6 @@ def main():
             limit(1.0)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-
-
-@main.command()
-@click.argument("only", nargs=-1)
-@click.option("--profile", type=click.Choice(PROFILES), default="smoke", help="Scale of the measurements.")
-@click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
-@click.option("--out", type=PATH, default=LATEST, show_default=True, help="Folder for the results.")
-@click.option(
-    "-p", "--parameter", "parameters", type=(str, str), multiple=True, metavar="NAME VALUE", help="Set a parameter."
-)
-@click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
-def reproduce(only, profile, device, out, parameters, notebooks):
-    """Run the notebooks and print the verdicts. ONLY selects notebooks by number or name."""
-    from rlrepro.course.command import reproduce
-
-    if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
-        raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
-    done = reproduce(only, profile, device, out, dict(parameters), notebooks)
-    complete = _print_verdicts(out, False, {run.name for run in done if not run.error})
-    failed = [run for run in done if run.error]
-    for run in failed:
-        click.secho(f"{run.name} failed at {run.error}", fg="red", err=True)
-        click.echo(f"  partial notebook: {run.path}", err=True)
-    sys.exit(1 if failed or not complete else 0)
-
-
-@main.command()
-@click.argument("folder", type=PATH, default=LATEST)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
-def verdicts(folder, as_json):
-    """Print the verdicts of a run. FOLDER holds its records. Exits with 1 if one of them can't be read."""
-    sys.exit(0 if _print_verdicts(folder, as_json) else 1)
-
-
-@main.command()
-@click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
-def stability(runs):
-    """Compare the verdicts of several runs on one machine, by their folders. Exits with 1 if firm ones differ."""
-    from rlrepro.cases import all_claims
-    from rlrepro.evidence.command import print_stability
-
-    if len(set(runs)) < 2:
-        raise click.UsageError("name two or more folders to compare")
-    sys.exit(print_stability(runs, all_claims()))
-
-
-@main.command()
-@click.option("--run", type=PATH, default=LATEST, show_default=True, help="Folder with the executed notebooks.")
-@click.option("--out", type=PATH, default=Path("book"), show_default=True, help="Folder of the site.")
-def book(run, out):
-    """Build the site of a run. It is written to OUT/_build/html. Notebooks that are missing from the run, or have
-    changed since, are run first, with the profile and device of that run."""
-    from rlrepro.course import runner
-    from rlrepro.course.site.assemble import NothingToShow
-    from rlrepro.course.site.build import BookFailed, build
-    from rlrepro.course.site.scripts import ScriptUnavailable
-
-    try:
-        old = runner.outdated(run)
-        for done in runner.run_notebooks(old, run, runner.parameters_of_run(run)) if old else ():
-            click.echo(f"{done.name} {'failed at ' + done.error if done.error else 'ran'}: {done.path}")
-            if done.error:
-                sys.exit(1)
-        click.echo(f"the site: {build(run, out)}")
-    except (BookFailed, NothingToShow, ScriptUnavailable, runner.Busy, runner.UnknownNotebook, OSError) as error:
-        raise click.ClickException(str(error)) from None
 
 
 @main.command()
@@ -223,28 +156,16 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
 
 
 @main.command()
-@click.argument("report_id", metavar="[ID]", required=False)
-def report(report_id):
-    """Print a report of a problem that a library's newest release still has: where, what was measured, the cause, the
-    smallest change that fixes it, a script that shows it and a regression test. Without an ID, list the reports."""
-    from rlrepro.course.reports import render, reports
+@click.argument("file", type=click.File(), default="-")
+def triage(file):
+    """Say which documented problem a traceback or a description fits. FILE holds it; by default, standard input.
+    Exits with 1 if it fits none."""
+    from rlrepro.doctor.triage import describe
 
-    known = reports()
-    if report_id and report_id not in known:
-        raise click.UsageError(f"no report {report_id!r}; there are {', '.join(known)}")
-    if report_id:
-        click.echo(render(known[report_id]))
-    else:
-        click.echo("\n".join(f"{each.id:30}{each.title}" for each in known.values()))
+    text, fits = describe(file.read())
+    click.echo(text)
+    sys.exit(0 if fits else 1)
 
 
-def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = None) -> bool:
-    """Print the verdicts on the claims of these chapters, or of all. Returns whether every record could be read."""
-    from rlrepro.cases import all_claims
-    from rlrepro.evidence.command import print_verdicts
-
-    try:
-        claims = (claim for claim in all_claims() if chapters is None or claim.chapter in chapters)
-        return print_verdicts(folder, claims, as_json=as_json)
-    except OSError as error:
-        raise click.ClickException(str(error)) from None
+for command in COMMANDS:
+    main.add_command(command)

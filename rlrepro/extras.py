@@ -15,8 +15,10 @@ EXTRA_OF_COMMAND = {
     "fetch": "lab",
     "fit": "fit",
     "matrix": "lab",
+    "pack": "course",
     "report": "course",
     "reproduce": "course",
+    "slides": "course",
     "stability": "course",
     "verdicts": "course",
 }

@@ -103,6 +103,61 @@ def run(tmp_path_factory, pytestconfig):
     return out
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSER_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+BROWSER_SECONDS = 180.0  # to start
+NO_BROWSER = "no Chromium here: apt-get install chromium (or name one in RLREPRO_CHROMIUM), as the README says"
+
+
+@pytest.fixture(scope="session")
+def html(run, tmp_path_factory):
+    """The site of that run."""
+    from rlrepro.course.site.build import build
+
+    return build(run, tmp_path_factory.mktemp("book")).parent
+
+
+@pytest.fixture(scope="module")
+def site(html):
+    """Its address, on a server of its own."""
+    import threading
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=html)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def pages(html):
+    """The site's own pages."""
+    found = [path.relative_to(html).as_posix() for path in sorted(html.rglob("*.html"))]
+    return [name for name in found if not name.startswith(("_", "scripts/"))]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    import os
+    import shutil
+
+    found = os.environ.get("RLREPRO_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not found:
+        pytest.fail(NO_BROWSER) if os.environ.get("CI") else pytest.skip(NO_BROWSER)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        options = {"executable_path": found, "args": BROWSER_FLAGS, "timeout": limit(BROWSER_SECONDS) * 1000}
+        started = playwright.chromium.launch(**options)
+        yield started
+        started.close()
+
+
 @cache
 def release(name: str):
     """A release, whose process serves all tests."""

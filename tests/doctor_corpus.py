@@ -532,6 +532,15 @@ TROUBLED = {
                 return torch.tensor(s_lst, dtype=torch.float), torch.tensor(r_lst)
         """,
     ),
+    "a tensor of states by a single letter": (
+        {"TO001"},
+        {},
+        """
+        import torch
+        def learn(memory):
+            return torch.tensor([transition.s for transition in memory], dtype=torch.float)
+        """,
+    ),
     "a tensor of transposed transitions": (
         {"TO001"},
         {},
@@ -1116,10 +1125,12 @@ INNOCENT = {
     ),
 }
 
-DEBUG = "import torch\ndef debug():\n    torch.autograd.set_detect_anomaly(True)\n"
+DEBUG = (
+    "import torch\ndef debug():\n    torch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
+)
 AGENT = "import torch\nclass Agent:\n    def learn(self):\n        torch.autograd.set_detect_anomaly(True)\n"
 RUN = {"train.py": "from agent import debug\ndebug()\n"}
-ON = "torch.autograd.set_detect_anomaly(True)\n"
+ON = "torch.autograd.set_detect_anomaly(True)\ntorch.ones(1).backward()\n"
 FIT = """
 from torch.utils.data import DataLoader, TensorDataset
 def fit(model, x, y):
@@ -1136,6 +1147,35 @@ def update(obs, optimizer):
 update(rollout(), optimizer)
 def rollout(): pass
 optimizer = torch.optim.Adam(net.parameters())
+"""
+
+REPEATED_FIT = "from agent import fit\nfor seed in range(9):\n    fit(seed, [], [])"
+ON_IN_FILE = f"import torch\n{ON}"
+SAMPLED = """
+import random
+import gym
+import torch
+def learn(memory, {}):
+    states, actions = zip(*random.sample(memory, 32))
+    return torch.FloatTensor(states)
+learn([])
+{}
+"""
+ONE_IMAGE = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def {0}(observation):
+    return torch.tensor([observation])
+{0}(0)
+"""
+PROCESSES = """
+import torch
+from multiprocessing import Process
+net = torch.nn.Conv2d(4, 32, 8)
+def {0}(policy):
+    policy.act(net)
+for k in range(8):
+    Process(target={0}).start()
 """
 
 DOUBTFUL = {
@@ -1167,6 +1207,37 @@ DOUBTFUL = {
         "TO004",
         {"agent.py": FIT, "train.py": "from agent import fit\nfit(model(), [], [])\ndef model(): pass"},
         {"again.py": "from agent import fit\nfor seed in range(9):\n    fit(seed, [], [])"},
+    ),
+    "a loader beside a convolution": (
+        "TO004",
+        {"agent.py": FIT + "net = Conv2d(4, 8, 3)\n", "train.py": REPEATED_FIT},
+        {"agent.py": FIT},
+    ),
+    "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
+    "a script that trains nothing": (
+        "TO002",
+        {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\nprint(play())\ndef play(): pass"},
+        {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\ntrain()\ndef train(): pass"},
+    ),
+    "short vectors in small minibatches": (
+        "TO001",
+        {"train.py": SAMPLED.format("batch_size=64", "")},
+        {"train.py": SAMPLED.format("batch_size=256", "")},
+    ),
+    "short vectors, whatever their number": (
+        "TO001",
+        {"train.py": SAMPLED.format("size=64", "")},
+        {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)")},
+    ),
+    "one image for each update": (
+        "TO001",
+        {"train.py": ONE_IMAGE.format("loss")},
+        {"train.py": ONE_IMAGE.format("choose_action")},
+    ),
+    "processes that evaluate": (
+        "PT001",
+        {"train.py": PROCESSES.format("evaluate")},
+        {"train.py": PROCESSES.format("self_play")},
     ),
     "a rollout without a graph": (
         "RO001",

@@ -85,7 +85,7 @@ def test_the_fixes_say_what_the_committed_records_say(tmp_path):
 
 
 def test_the_install_page_has_each_row(tmp_path):
-    given = template_context(tmp_path / "none", ROOT / "results", tmp_path / "figures", "an address")
+    given = template_context(tmp_path / "none", ROOT / "results", "an address")
     page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)
     for each in table.rows(read_records(COMMITTED[0])):
         assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page

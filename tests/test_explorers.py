@@ -1,6 +1,5 @@
 """Sliders: with a kernel they plan again, without one they move between pictures."""
 
-from base64 import b64encode
 from html import escape
 
 import pytest
@@ -33,9 +32,9 @@ def test_a_slider_plans_anew(planned):
     box = explore(make, widths=(1, 2), rollout=256)
     *controls, picture = box.children
     by_name = {control.description: control for control in controls}
-    before = bytes(picture.value)
+    before = picture.value
     by_name["batch_size"].value = 256
-    assert bytes(picture.value) != before and bytes(picture.value).startswith(b"\x89PNG") and asked == [1]
+    assert picture.value != before and '<svg class="wide"' in picture.value and asked == [1]
     by_name["width"].value = 2
     assert asked == [1, 2]
 
@@ -48,11 +47,11 @@ def test_a_plan_that_fails_is_told_and_the_sliders_live_on(planned):
 
     *controls, picture = explore(make, widths=(1, 2)).children
     width = next(control for control in controls if control.description == "width")
-    before = bytes(picture.value)
+    before = picture.value
     width.value = 2
-    assert bytes(picture.value) != before
+    assert picture.value != before and "width 2 is no network" in picture.value
     width.value = 1
-    assert bytes(picture.value) == before
+    assert picture.value == before
 
 
 def test_a_slide_needs_no_kernel(planned):
@@ -61,6 +60,6 @@ def test_a_slide_needs_no_kernel(planned):
     slider, stack = box.children
     assert slider.max == 1 and len(stack.children) == 2 and stack.selected_index == 0
     for part, figure in zip(stack.children, figures.values(), strict=True):
-        assert b64encode(figure.png()).decode() in part.value and f'alt="{escape(figure.alt())}"' in part.value
+        assert figure.html(table=False) in part.value and f'aria-label="{escape(figure.alt())}"' in part.value
     links = [each for each in widget._instances.values() if isinstance(each, Link)]
     assert any((link.source[0], link.target[0]) == (slider, stack) for link in links)

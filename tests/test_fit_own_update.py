@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlrepro.fit import CannotPlan, plan_update, reads, stage
+from rlrepro.fit import CannotPlan, keeps_all, plan_update, reads, stage
 from rlrepro.lab import VirtualCard
 
 from . import own_updates
@@ -198,3 +198,14 @@ def test_planning_leaves_torch_and_numpy_as_they_were():
     before = np.zeros, torch.compile, torch.cuda.is_available(), torch.rand(1).requires_grad
     plan_update(lambda: Tiny("cuda"), lambda state, batch_size=8: stage("x").__enter__())
     assert before == (np.zeros, torch.compile, torch.cuda.is_available(), torch.rand(1).requires_grad)
+
+
+def masked(state, batch_size=64):
+    rows = torch.zeros(batch_size, 64)
+    mask = rows.sum(1) == 0
+    with keeps_all():
+        learn(state, state.net(rows)[mask].exp().mean())
+
+
+def test_masks_that_keep_every_row_are_planned_to_the_byte():
+    assert plan_update(Tiny, masked, device="cpu").stages["update"] == measured(Tiny, masked)

@@ -16,7 +16,7 @@ from .conftest import ROOT
 
 REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 TABLE = {row["claim"]: row for row in csv.DictReader((ROOT / "tests" / "no_effect.csv").open())}
-NEUTRAL_AT_0 = ("parallel_training.overhead",)
+NEUTRAL_AT_0 = ("parallel_training.overhead", "nan_scan.share")
 
 
 def is_timed(record):
@@ -48,6 +48,8 @@ def reversed_effects(records, which):
         values.setdefault(record.name, []).append(record.value)
 
     def mirrored(record):
+        if record.name == "nan_scan.share":
+            return 1 - record.value
         if record.unit == "ratio":
             return 1 / record.value
         return max(values[record.name]) * min(values[record.name]) / record.value

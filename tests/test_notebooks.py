@@ -9,6 +9,7 @@ from rlrepro.cases import all_claims
 from rlrepro.course.runner import find_notebooks, parameters_of
 
 NOTEBOOKS = find_notebooks()
+COLUMNS = 80  # of code that a page of 1,280 pixels shows
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -19,6 +20,13 @@ def test_has_one_parameters_cell_of_at_most_eight_and_no_outputs(path):
     parameters = parameters_of(path)
     assert {"profile", "device", "seed", "out"} <= set(parameters) and len(parameters) <= 8
     assert all(parameters.values())  # each says what it means
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_line_of_code_is_longer_than_a_page_shows(path):
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    shown = [cell for cell in cells if "remove-cell" not in cell.metadata.get("tags", [])]
+    assert not [line for cell in shown for line in cell.source.splitlines() if len(line) > COLUMNS]
 
 
 def test_all_run(run):
@@ -36,18 +44,25 @@ def test_each_plot_call_shows_a_picture(run):
     for path in run.glob("*.ipynb"):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "code" and cell.source.splitlines()[-1].startswith("plots.plot_"):
-                assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.source
+                shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+                assert '<svg class="wide" role="img" aria-label="' in shown, cell.source
 
 
 def test_a_page_without_a_kernel_has_what_its_sliders_need(run):
-    notebook = nbformat.read(run / "01_two_batch_sizes.ipynb", as_version=4)
+    notebook = nbformat.read(run / "03_slice_sampler.ipynb", as_version=4)
     state = notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"]
     models = {key: each["model_name"] for key, each in state.items()}
     links = [each["state"] for each in state.values() if each["model_name"] == "LinkModel"]
     ends = {models[link[end][0].removeprefix("IPY_MODEL_")] for link in links for end in ("source", "target")}
-    pictures = [each for each in state.values() if "<img alt=" in str(each["state"].get("value"))]
+    pictures = [each for each in state.values() if "<svg class=" in str(each["state"].get("value"))]
     (slider,) = (each["state"] for each in state.values() if each["model_name"] == "IntSliderModel")
     assert ends == {"IntSliderModel", "StackModel"} and len(pictures) == slider["max"] - slider.get("min", 0) + 1 >= 3
+
+
+def test_the_calculator_is_a_page_of_its_own(run):
+    cells = nbformat.read(run / "01_two_batch_sizes.ipynb", as_version=4).cells
+    pages = [each["data"].get("text/html") for cell in cells for each in cell.get("outputs", []) if "data" in each]
+    assert sum("rlrepro-calculator" in page for page in pages if page) == 1
 
 
 def test_every_claim_gets_a_verdict(run, run_cli):

@@ -18,6 +18,7 @@ from rlrepro.evidence.rules import (
     share_left,
     slightly_more,
     times,
+    weighed,
 )
 
 from .conftest import ROOT
@@ -66,6 +67,12 @@ def test_several_numbers_that_disagree_make_a_claim_true_in_part():
 @pytest.mark.parametrize("interval, firm", [((2.0, 2.9), True), ((2.0, 3.1), False), ((3.0, 9.0), True), (None, True)])
 def test_a_verdict_is_firm_unless_a_threshold_lies_inside_the_interval(interval, firm):
     verdict = at_least(3).judge(Finding("", [Estimate(3.05, interval)]))
+    assert verdict.firm == firm and ("noise" in verdict.why) != firm
+
+
+@pytest.mark.parametrize("bound, firm", [(1.0, True), (2.5, False), (4.0, True)])
+def test_a_verdict_that_weighs_several_numbers_is_firm_if_each_is_beyond_its_bound(bound, firm):
+    verdict = weighed("partly", "", "why", (Estimate(9.0), 3.0), (Estimate(2.4, (2.0, 3.0)), bound))
     assert verdict.firm == firm and ("noise" in verdict.why) != firm
 
 

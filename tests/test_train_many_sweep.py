@@ -84,6 +84,27 @@ def test_a_wrong_number_is_refused(wrong):
         train_many(cards, [{"x": 1}], **wrong, **QUIET)
 
 
+def note_and_hang(folder, seconds):
+    with open(f"{folder}/{seconds}", "a") as file:  # noqa: PTH123
+        file.write("called\n")
+    time.sleep(seconds)
+    return seconds
+
+
+@pytest.mark.timing  # alone: other tests would find its cluster
+def test_on_ray_too_a_run_is_ended_after_its_time_and_not_tried_again(tmp_path):
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+    configs = [{"folder": str(tmp_path), "seconds": seconds} for seconds in (2.5, 300, 2)]
+    try:  # one at a time, so that the last one waits longer than the time of a run
+        outcomes = train_many(note_and_hang, configs, backend="ray", timeout=4, retries=2, **QUIET)
+    finally:
+        ray.shutdown()
+    assert [outcome.value for outcome in outcomes] == [2.5, None, 2]
+    assert outcomes[1].error == "this training run was ended after timeout=4 seconds" and 3.8 <= outcomes[1].seconds < 8
+    assert (tmp_path / "300").read_text() == "called\n"
+
+
 def note_and_wait(x, folder):
     with open(f"{folder}/{x}", "a") as file:  # noqa: PTH123
         file.write("called\n")
@@ -111,7 +132,10 @@ def test_a_sweep_outlives_a_node_and_uses_another(tmp_path):
         assert [outcome.value for outcome in outcomes] == list(range(50)), [o.error for o in outcomes if o.error]
         calls = sum(len(path.read_text().splitlines()) for path in tmp_path.iterdir())
         assert 50 < calls <= 50 + 2 * 6
-        assert sum(node["Alive"] for node in ray.nodes()) == 2
+        until = time.monotonic() + 60  # Ray notices a lost node after a while
+        while (alive := sum(node["Alive"] for node in ray.nodes())) != 2 and time.monotonic() < until:
+            time.sleep(0.5)
+        assert alive == 2
     finally:
         ray.shutdown()
         cluster.shutdown()

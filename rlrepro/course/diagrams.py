@@ -10,9 +10,10 @@ EPISODES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9")
 FREE = "#EEEEEE"
 
 
-def _drawing(title: str, *, width: float = 7.2, height: float, rows: int = 1):
+def drawing(title: str, *, width: float = 7.2, height: float, rows: int = 1):
     """A figure without axes lines, for boxes and arrows."""
     figure, axes = figures.new_figure(title, width=width, height=height, rows=rows)
+    figure.is_drawing = True
     for panel in [axes] if rows == 1 else axes:
         panel.set_axis_off()
     return figure, axes
@@ -24,7 +25,7 @@ def _arrow(axes, start, end, color=figures.NEUTRAL):
 
 def ppo_update():
     """The stages of a PPO update, and the size that limits how many transitions pass through a network at a time."""
-    figure, axes = _drawing("One PPO update: which size limits which stage", height=4.4)
+    figure, axes = drawing("One PPO update: which size limits which stage", height=4.4)
     stages = (
         ("collect", "actor", 1, figures.NEUTRAL, "one for each\nenvironment"),
         ("returns", "critic", 4, figures.UPSTREAM, "max_batchsize"),
@@ -59,7 +60,7 @@ def ppo_update():
 
 def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
     """A ring of `capacity` places after `written` transitions in episodes of `episode` steps: what is left of each."""
-    figure, axes = _drawing(f"{written} transitions written to a ring of {capacity} places", height=2.3)
+    figure, axes = drawing(f"{written} transitions written to a ring of {capacity} places", height=2.3)
     at = written % capacity
     left = {}
     for step in range(max(0, written - capacity), written):
@@ -100,7 +101,7 @@ def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
 
 def cores_over_time(*, cores: int = 4, steps: int = 36):
     """Four training runs on four cores over time: with one thread each, and with as many each as there are cores."""
-    figure, both = _drawing(
+    figure, both = drawing(
         "Four training runs on four cores: the same work, done by one thread or by four", height=5, rows=2
     )
     told = []
@@ -163,7 +164,7 @@ def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int
 
 def actions_block():
     """The input of a critic that evaluates every action, and what remains of it if the first layer is split."""
-    figure, axes = _drawing("All actions of a batch: concatenated, or split", height=4.2)
+    figure, axes = drawing("All actions of a batch: concatenated, or split", height=4.2)
     _box(axes, 0, 0, (3.6, 3.4, 1.5), "#BBBBBB")
     _box(axes, 3.6, 0, (0.35, 3.4, 1.5), figures.BUGGY)
     axes.text(1.8, 1.7, "the state,\nthe same for\nevery action", ha="center", va="center", fontsize=10)

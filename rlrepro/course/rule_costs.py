@@ -4,21 +4,23 @@
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from rlrepro.cases import all_claims
 from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.report import MEASURED
 from rlrepro.evidence.records import Record
-from rlrepro.evidence.verdicts import Judgement, judge, load_runs
+from rlrepro.evidence.verdicts import Judgement, MachineRun, judge, load_runs
 from rlrepro.lab.units import format_value
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-def measured(results: Path = RESULTS) -> dict[str, list[str]]:
-    """Lines by rule code: claims with their verdicts, then measured ratios of the slow way to its fix."""
-    runs = load_runs(results / "none", results)
+def measured(runs: Sequence[MachineRun] | None = None) -> dict[str, list[str]]:
+    """Lines by rule code, by these runs or the reference records: claims with their verdicts, then measured ratios of
+    the slow way to its fix."""
+    runs = runs or load_runs(RESULTS / "none", RESULTS)
     judgements = {judgement.claim.id: judgement for judgement in judge(all_claims(), runs)}
     costs = [record for run in runs for record in run.records.where("own_code.cost")]
     lines = {

@@ -1,6 +1,5 @@
 """Widgets for notebooks: pictures that follow sliders, with a kernel or, on a static page, without one."""
 
-from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
 
@@ -11,10 +10,11 @@ from rlrepro.fit import Plan
 from rlrepro.lab.units import format_value
 
 GIB = 2**30
+WIDE = {"width": "100%"}
 
 
-def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
-    """The memory that each stage of an update needs, against that of the GPU. The axis has room for `most_bytes`."""
+def plan_picture(planned: Plan, gib: float):
+    """The memory that each stage of an update needs, against that of the GPU."""
     failing = planned.failing_stage(gib)
     verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
     sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
@@ -28,7 +28,7 @@ def plan_picture(planned: Plan, gib: float, most_bytes: int | None = None):
     axes.axvline(gib, color=figures.NEUTRAL, ls="--", lw=1.5)
     axes.set_yticks(range(len(planned.stages)), list(planned.stages))
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.35 * max(gib, (most_bytes or planned.peak_bytes) / GIB))
+    axes.set_xlim(0, 1.35 * max(gib, planned.peak_bytes / GIB))
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("needed (GiB); pale: operators' own memory; dashed: the GPU")
     return figure
@@ -48,7 +48,7 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
         "max_batchsize": widgets.FloatLogSlider(256, min=0, max=14, description="max_batchsize", **powers),
         "batch_size": widgets.FloatLogSlider(64, min=0, max=14, description="batch_size", **powers),
     }
-    picture = widgets.Image(format="png", layout={"align_self": "flex-start"})
+    picture = widgets.HTML(layout=WIDE)
 
     def draw(_=None):
         width = controls["width"].value
@@ -59,7 +59,7 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
         except Exception as error:  # a widget would swallow it
             figure, axes = figures.new_figure(f"{type(error).__name__}: {error}", height=1)
             axes.set_axis_off()
-        picture.value = figure.png()
+        picture.value = figure.html(table=False)
 
     for control in controls.values():
         control.style.description_width, control.continuous_update = "9em", False
@@ -81,6 +81,5 @@ def slide(pictures: dict[str, figures.Figure], name: str) -> widgets.Widget:
 
 
 def _html(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
-    """The picture with its setting above it and alternative text, which widgets.Image does not support."""
-    data, alt = b64encode(figure.png()).decode(), escape(figure.alt())
-    return widgets.HTML(f'<b>{escape(f"{name} {setting}")}</b><br><img alt="{alt}" src="data:image/png;base64,{data}">')
+    """The picture with its setting above it."""
+    return widgets.HTML(f"<b>{escape(f'{name} {setting}')}</b>{figure.html(table=False)}", layout=WIDE)

@@ -16,6 +16,10 @@ SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "s
 SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
 SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens"}
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
+SHORT = ("s", "s_", "s_prime", "s2", "ns")  # names of states in many small scripts
+BATCH_SIZE = re.compile(r"batch[_-]?size['\"]?\s*[,:=][^\d\n]{0,40}?(\d+)", re.IGNORECASE)
+MANY = 128  # vectors in a minibatch, from which on their conversion takes a tenth of an update of a small network
+ACTS = re.compile(r"act|_?(select|choose|get|predict|step)")
 TRANSPOSED = object()
 ARRAYS = {"array", "asarray", "stack", "concatenate", "vstack", "hstack", "zeros", "ones", "transpose", "expand_dims"}
 ENVIRONMENTS = {"gym", "gymnasium", "unityagents", "dm_control", "pettingzoo", "mlagents_envs"}
@@ -41,15 +45,21 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
 
 
 def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
-    """Whether such a conversion takes much of a run's time. Minibatches from a replay buffer are converted in every
-    step, and images are always large; a rollout of vectors is converted once, after far slower environment steps."""
+    """Whether such a conversion takes much of a run's time. That needs images, or large minibatches that are sampled
+    from a replay buffer in every step. A rollout of vectors is converted once, after far slower environment steps, and
+    a single image only matters where the agent acts."""
     near = project.imported_by(module)
-    if any(CONVOLUTION.search(other.text) for other in near):
+    has_images = any(CONVOLUTION.search(other.text) for other in near)
+    function = module.function(call)
+    if isinstance(call.args[0], ast.List):
+        return has_images and bool(ACTS.match(getattr(function, "name", "")))
+    if has_images:
         return True
     arrays = any(other.packages() & ENVIRONMENTS for other in near)  # states of a self-written game are often lists
-    calls = [node.func for node in ast.walk(module.function(call)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
     sampled = any(last_name(call) in SAMPLES and "space" not in ast.unparse(call) for call in calls)
-    return sampled and arrays
+    sizes = [int(size) for other in near for size in BATCH_SIZE.findall(other.text)]
+    return sampled and arrays and min(sizes, default=0) >= MANY
 
 
 def _elements(module: Module, project: Project, node, calls: int) -> str | None:
@@ -181,7 +191,8 @@ def _is_array(module: Module, node) -> bool:
         return False
     if _is_assigned_tensor(module, node):
         return False
-    return _named(last_name(node)) or _from_environment(module, node)
+    is_short = isinstance(node, ast.Attribute) and node.attr in SHORT  # transition.s
+    return is_short or _named(last_name(node)) or _from_environment(module, node)
 
 
 def _named(name: str) -> bool:
@@ -219,7 +230,7 @@ def _unpacks(module: Module, other, name: str) -> bool:
     """`s, a, r, s_prime, done = transition`: single letters, as in many small scripts."""
     if isinstance(other, ast.Assign) and isinstance(other.targets[0], ast.Tuple):
         parts = [ast.unparse(node) for node in other.targets[0].elts]
-        return name in ("s", "s_", "s_prime", "s2", "ns") and "s" in parts and bool({"r", "a"} & {*parts})
+        return name in SHORT and "s" in parts and bool({"r", "a"} & {*parts})
     return False
 
 

@@ -35,7 +35,9 @@ class Project:
 
     def __init__(self, root: Path, read: Callable[[Path], Module | None], versions: Versions):
         self.root, self.read, self.versions = root, cache(read), versions
+        self._file = cache(self._find)  # the same few are imported everywhere
         self._imports: dict[Module, list[Module]] = {}
+        self._direct: dict[Module, list[Module]] = {}
         self._mentioned: dict[tuple[re.Pattern, Path], bool] = {}
 
     def mentions(self, pattern: re.Pattern, near: Path) -> bool:
@@ -79,11 +81,17 @@ class Project:
         if module not in self._imports:
             queue = self._imports[module] = [module]
             for importer in queue:
-                for name in (*importer.imports, *importer.relative):
-                    target = self._imported(importer, name, RE_EXPORTS)
-                    if target is not None and target.module not in queue and len(queue) < MOST_MODULES:
-                        queue.append(target.module)
+                queue += [other for other in self._imports_of(importer) if other not in queue][
+                    : MOST_MODULES - len(queue)
+                ]
         return self._imports[module]
+
+    def _imports_of(self, module: Module) -> list[Module]:
+        """The modules of this project that a module imports directly."""
+        if module not in self._direct:
+            targets = (self._imported(module, name, RE_EXPORTS) for name in (*module.imports, *module.relative))
+            self._direct[module] = list(dict.fromkeys(target.module for target in targets if target is not None))
+        return self._direct[module]
 
     def definition(self, module: Module, node, depth: int = RE_EXPORTS) -> Definition | None:
         """The function, class or module of this project that a name or dotted name refers to, or None."""
@@ -157,7 +165,10 @@ class Project:
 
     def file(self, start: Path, level: int, dotted: str) -> Path | None:
         """The file that `import {level * "."}{dotted}` reads, in a file at `start`, if it is in this project."""
-        folders = [start.parent, *start.parents[1:ABOVE]]
+        return self._file(start.parent, level, dotted)
+
+    def _find(self, folder: Path, level: int, dotted: str) -> Path | None:
+        folders = [folder, *folder.parents[: ABOVE - 1]]
         bases = folders[level - 1 : level] if level else folders
         for base in bases:
             target = base.joinpath(*dotted.split(".")) if dotted else base

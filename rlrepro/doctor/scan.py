@@ -17,6 +17,8 @@ from rlrepro.metadata import tomllib
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 
+UNUSED = ("archive", "archived", "backup", "deprecated", "legacy", "obsolete", "old", "unused")  # names of folders
+
 
 class UnknownCode(ValueError):
     """A code that does not belong to any rule."""
@@ -128,7 +130,9 @@ def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, lis
 
 
 def _runs(module: Module, project: Project, node) -> bool:
-    return not module.is_test and is_used(project, module, node) and can_run(project, module)
+    folders = module.path.parts[len(project.root.parts) : -1]
+    is_kept = bool({folder.lower() for folder in folders} & {*UNUSED})
+    return not (module.is_test or is_kept) and is_used(project, module, node) and can_run(project, module)
 
 
 def _is_ignored(source: Source, node, code: str) -> bool:

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import figure as mpl_figure
-from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullLocator
 from PIL import Image
 
+from rlrepro.evidence.figure_html import html, thin_labels
+from rlrepro.evidence.marks import add_row, draw_dot, draw_line, draw_values  # noqa: F401, as figures.draw_line
 from rlrepro.evidence.records import Record
 from rlrepro.lab.units import format_value
 
@@ -38,10 +41,18 @@ STYLE = {
 class Figure(mpl_figure.Figure):
     """A figure in this style, without pyplot's global state. A notebook displays it as a cell's last expression."""
 
-    described = ""
+    described = title = caption = ""
+    is_drawing = False  # its text has places of its own, so that it can't be laid out for a narrow screen
+    headings = ("", "")  # of the columns of `rows`: where, and what was measured there
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.outside, self.names = [], []  # title and caption; (line, its name beside it)
+        self.rows: list[tuple[str, str, str, str]] = []  # (name, where, value, interval), for readers
 
     def save(self, target: Path | BytesIO, kind: str = "png") -> None:
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(STYLE), ExitStack() as undo:
+            thin_labels(self, undo)
             self.savefig(target, format=kind)
 
     def png(self) -> bytes:
@@ -52,20 +63,34 @@ class Figure(mpl_figure.Figure):
         return small.getvalue()
 
     def alt(self) -> str:
-        """Alternative text: `described` if it is set; otherwise the titles, axis labels and text in the figure."""
-        if self.described:
-            return self.described
-        titles = [self.get_suptitle(), *(axes.get_title(side) for axes in self.axes for side in ("left", "center"))]
-        labels = [f"{axes.get_xlabel()} against {axes.get_ylabel()}" for axes in self.axes if axes.get_ylabel()]
-        labels += [axes.get_xlabel() for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
-        texts = [
-            text.get_text() for axes in self.axes for text in (*_category_labels(axes), *axes.texts, *_legend(axes))
-        ]
-        parts = [*titles, "; ".join(dict.fromkeys(labels)), ", ".join(filter(str.strip, texts))]
-        return ". ".join(" ".join(re.sub(r"[${}]", "", part).split()) for part in parts if part.strip())
+        """Alternative text: the title, and `described` if it is set; otherwise the axes and where each line begins and
+        ends, or the text in the figure."""
+        parts = [self.title, self.described or self._axes_in_words()]
+        return ". ".join(" ".join(re.sub(r"[${}]", "", part).split()).rstrip(".") for part in parts if part.strip())
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
-        return self.png(), {"alt": self.alt()}
+    def _axes_in_words(self) -> str:
+        labels = [f"{axes.get_ylabel()} against {axes.get_xlabel()}" for axes in self.axes if axes.get_ylabel()]
+        labels += [axes.get_xlabel() for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
+        if self.rows:
+            by_name = {name: [row for row in self.rows if row[0] == name] for name, *_ in self.rows}
+            told = [_from_first_to_last(name, rows) for name, rows in by_name.items()]
+        else:
+            told = [
+                text.get_text() for axes in self.axes for text in (*_category_labels(axes), *axes.texts, *_legend(axes))
+            ]
+        return ". ".join(filter(None, ["; ".join(dict.fromkeys(labels)), "; ".join(filter(str.strip, told))]))
+
+    def html(self, *, table: bool = True) -> str:
+        """The figure as a piece of a page, with its numbers as a table if asked for."""
+        return html(self, table=table)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+def _from_first_to_last(name: str, rows: list[tuple]) -> str:
+    ends = dict.fromkeys(f"{value} at {where}" if where else value for _, where, value, _ in (rows[0], rows[-1]))
+    return f"{name}: {', '.join(ends)}"
 
 
 def _category_labels(axes) -> list:
@@ -85,9 +110,11 @@ def new_figure(title: str, *, width: float = 7.2, height: float = 4.2, rows: int
         axes = figure.subplots(rows, columns)
     font = {"fontsize": 12, "fontweight": "bold"}
     if rows * columns == 1:
-        axes.set_title(title, loc="left", **font)
+        artist = axes.set_title(title, loc="left", **font)
     else:
-        figure.suptitle(title, x=0.01, ha="left", **font)
+        artist = figure.suptitle(title, x=0.01, ha="left", **font)
+    figure.title = title
+    figure.outside.append(artist)
     return figure, axes
 
 
@@ -95,7 +122,7 @@ def bytes_axis(axis) -> None:
     """Tick labels as KiB, MiB, GiB on a logarithmic axis with base-2 ticks."""
     axis.axes.set_yscale("log", base=2) if axis.axis_name == "y" else axis.axes.set_xscale("log", base=2)
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, "B").replace(".0 ", " ")))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def count_axis(axis, values: Iterable[float]) -> None:
@@ -103,7 +130,7 @@ def count_axis(axis, values: Iterable[float]) -> None:
     axis.axes.set_xscale("log", base=2) if axis.axis_name == "x" else axis.axes.set_yscale("log", base=2)
     values = list(values)
     axis.set_ticks(values, [f"{value:,}" for value in values])
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def millions_axis(axis, values: Iterable[float]) -> None:
@@ -111,7 +138,7 @@ def millions_axis(axis, values: Iterable[float]) -> None:
     values = list(values)
     axis.axes.set_xscale("log") if axis.axis_name == "x" else axis.axes.set_yscale("log")
     axis.set_ticks(values, [f"{value / 1e6:,.3g}M" for value in values])
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
 def seconds_axis(axis) -> None:
@@ -123,28 +150,30 @@ def seconds_axis(axis) -> None:
     low, high = axis.get_data_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: format_value(value, "s")))
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(NullLocator())
 
 
-def label_lines_at_side(axes, labels: Iterable[tuple[float, float, str, str]]) -> None:
-    """Label each line to the right of its last point, outside the axes: (x, y, text, colour).
+def equal_decades(axes) -> None:
+    """On two logarithmic axes, a decade of one is as long as a decade of the other, so that growth in proportion is a
+    slope of 45 degrees. Call it after the axes have their scales."""
+    longer = np.log(10) / np.log([axis.get_transform().base for axis in (axes.xaxis, axes.yaxis)])
+    axes.set_aspect(longer[0] / longer[1], adjustable="box", anchor="W")
 
-    Labels that would overlap are moved apart.
-    """
+
+def label_lines(axes) -> None:
+    """Write the name of each line to the right of its last point, outside the axes. Call it after the axes have their
+    scales. Labels that would overlap are moved apart."""
     points_per_pixel = 72 / axes.figure.dpi
     lowest = -np.inf  # where the next label may begin, in points
-    for x, y, text, color in sorted(labels, key=lambda label: label[1]):
-        height = axes.transData.transform((x, y))[1] * points_per_pixel
+    named = [line for line in axes.lines if not line.get_label().startswith("_")]
+    ends = {line: tuple(line.get_xydata()[-1]) for line in named if len(line.get_xydata())}
+    for line in sorted(ends, key=lambda line: ends[line][1]):
+        height = axes.transData.transform(ends[line])[1] * points_per_pixel
         lowest = max(height, lowest)
-        options = {"color": color, "fontweight": "bold", "fontsize": 10, "textcoords": "offset points"}
-        axes.annotate(text, (x, y), xytext=(8, lowest - height - 4), **options)
+        options = {"color": line.get_color(), "fontweight": "bold", "fontsize": 10, "textcoords": "offset points"}
+        note = axes.annotate(line.get_label(), ends[line], xytext=(8, lowest - height - 4), **options)
+        axes.figure.names.append((line, note))
         lowest += LABEL_POINTS
-
-
-def label_line(axes, x, y, text: str, color: str, *, above: bool = True) -> None:
-    """Label a line at its last point, in its colour."""
-    offset = (0, 8) if above else (0, -16)
-    axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", ha="right", color=color, fontweight="bold")
 
 
 def caption(figure, record: Record, what: str = "") -> None:
@@ -152,4 +181,6 @@ def caption(figure, record: Record, what: str = "") -> None:
     machine = record.machine
     place = f"{machine.cpu}, {machine.cores} cores" + (f", {machine.gpu}" if record.device.startswith("cuda") else "")
     text = f"{what}{' · ' if what else ''}{place} · torch {machine.versions['torch']} · profile {record.profile}"
-    figure.supxlabel(text, fontsize=8.5, color=NEUTRAL, x=0.01, ha="left")
+    figure.outside.append(figure.supxlabel(text, fontsize=8.5, color=NEUTRAL, x=0.01, ha="left"))
+    figure.caption = text
+    figure.headings = (figure.axes[-1].get_xlabel(), figure.axes[0].get_ylabel())

@@ -18,6 +18,7 @@ MACHINES = 3  # factor by which a ratio of times may differ from the article's: 
 AMOUNT = 1.4  # the same for an amount, which does not depend on the machine
 PROPORTIONAL = {"bytes": 0.05, "times": 0.2}  # distance from 1 up to which an exponent counts as proportional growth
 CONSTANT = {"bytes": 0.02, "times": 0.2}  # exponents that count as no growth; times are noisy
+NOISE = "the threshold lies inside the interval, so that noise may decide"
 EXPLAINED, UNEXPLAINED = 0.25, 0.5  # shares of an effect that count as none of it, and as most of it
 
 
@@ -62,14 +63,21 @@ class Rule:
         """The verdict that all numbers agree on, or *partly*. It is firm if no bound lies inside an interval."""
         outcomes = {self.outcome(number) for number in finding.numbers}
         outcome = outcomes.pop() if len(outcomes) == 1 else "partly"
-        firm = all(map(self._is_firm, finding.numbers))
-        noise = "" if firm else "the threshold lies inside the interval, so that noise may decide"
-        why = "; ".join(filter(None, (finding.because.get(outcome), self.says, noise)))
+        firm = all(is_firm(number, *self.bounds) for number in finding.numbers)
+        why = "; ".join(filter(None, (finding.because.get(outcome), self.says, "" if firm else NOISE)))
         return Verdict(outcome, finding.figure, why, firm)
 
-    def _is_firm(self, number: float) -> bool:
-        interval = getattr(number, "interval", None)
-        return not interval or bisect_right(self.bounds, interval[0]) == bisect_right(self.bounds, interval[1])
+
+def is_firm(number: float, *bounds: float) -> bool:
+    """Whether noise can't move the number across one of the ascending bounds: none lies inside its interval."""
+    interval = getattr(number, "interval", None)
+    return not interval or bisect_right(bounds, interval[0]) == bisect_right(bounds, interval[1])
+
+
+def weighed(outcome: Outcome, figure: str, why: str, *compared: tuple[float, float]) -> Verdict:
+    """The verdict of a judge that compared several numbers, each with a bound of its own."""
+    firm = all(is_firm(number, bound) for number, bound in compared)
+    return Verdict(outcome, figure, why if firm else f"{why}; {NOISE}", firm)
 
 
 def at_least(bound: float, shown: str = "") -> Rule:
@@ -104,6 +112,12 @@ def slightly_more() -> Rule:
     """More than before, but less than twice as much."""
     says = f"supported from {SAME} to 2, refuted below (no effect)"
     return Rule("slightly more", says, (SAME, 2), ("refuted", "supported", "partly"))
+
+
+def longer() -> Rule:
+    """It takes longer; a factor of SAME either way counts as no difference."""
+    says = f"supported from {SAME}, refuted below {number(1 / SAME)}; between them there is no difference that counts"
+    return Rule("longer", says, (1 / SAME, SAME), ("refuted", "partly", "supported"))
 
 
 def proportional(measured: Literal["bytes", "times"]) -> Rule:

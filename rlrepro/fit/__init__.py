@@ -5,10 +5,13 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "marks": ["plannable", "reads", "stage"],
+        "marks": ["keeps_all", "plannable", "reads", "stage"],
         "memory_plan": ["CannotPlan", "Plan"],
         "own_update": ["plan_update"],
         "planner": ["LIBRARIES", "plan"],
+        "rllib_model": ["plan_rllib"],
         "sb3_model": ["plan_model"],
+        "tianshou_model": ["plan_tianshou"],
+        "torchrl_model": ["plan_torchrl"],
     },
 )

@@ -1,7 +1,7 @@
 """A card that is not there: tensors that a script moves to "cuda" are told apart from those in host memory."""
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -23,6 +23,7 @@ ANSWERS = {  # what torch.cuda answers on a machine with one card
     **dict.fromkeys(("_lazy_init", "synchronize", "empty_cache", "manual_seed", "manual_seed_all", "set_device")),
     **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
     "reset_peak_memory_stats": None,
+    **dict.fromkeys(("current_stream", "default_stream", "Stream", "stream", "Event"), MagicMock()),
 }
 
 
@@ -174,11 +175,14 @@ def like_ordinary_tensors():
     def set_data(tensor, applied):
         tensor.data = applied.data
 
+    def initialized(module, *args, **kwargs):
+        return module(*args, **kwargs)
+
     lists = _foreach_utils._foreach_supported_types, of_optimizers
     for types in lists:
         types.append(FakeTensor)
     try:
-        with patch("torch.utils.swap_tensors", set_data):
+        with patch("torch.utils.swap_tensors", set_data), patch("torch.nn.utils.skip_init", initialized):
             yield
     finally:
         for types in lists:

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.marks import chosen_branch
+from rlrepro.fit.marks import chosen_branch, masks_keep_all
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
@@ -194,6 +194,9 @@ class _Operators(TorchDispatchMode):
         if func is torch.ops.aten._local_scalar_dense.default:
             one = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
             return chosen_branch(getattr(args[0], ITEM, one))
+        if func is torch.ops.aten.index.Tensor and masks_keep_all():
+            with self.run.count.leaving_out():
+                args = args[0], [row for index in args[1] for row in _rows(index)]
         kwargs = kwargs or {}
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         if func.overloadpacket is torch.ops.aten.any:
@@ -201,3 +204,10 @@ class _Operators(TorchDispatchMode):
         if func.overloadpacket is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_:
             setattr(args[1], ITEM, 0.0)  # no gradient has overflowed
         return result
+
+
+def _rows(index) -> list:
+    """The indices that a mask stands for if it is all true, of any value; other indices as they are."""
+    if index is None or index.dtype is not torch.bool:
+        return [index]
+    return [torch.zeros(index.numel(), dtype=torch.long) for _ in index.shape]

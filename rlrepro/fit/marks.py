@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 
 _stages = []  # of the dry run in progress: a function that makes a stage's context
 _chosen = []  # values that code is told it has read
+_masks = []  # not empty while masks are all true
 ATTRIBUTE = "__rlrepro_update__"
 
 
@@ -24,6 +25,17 @@ def reads(value):
         _chosen.pop()
 
 
+@contextmanager
+def keeps_all():
+    """In this block, a plan takes masks that choose rows (`rows[mask]`) to be all true. Outside it, it can't plan them:
+    the size of what they choose depends on values."""
+    _masks.append(True)
+    try:
+        yield
+    finally:
+        _masks.pop()
+
+
 def plannable(make: Callable | None = None, **sizes) -> Callable:
     """Marks the function that `rlrepro fit train.py` plans: one update, `step(state, **sizes)`, where `make()` builds
     the state; or, without `make`, a function that trains, of which the first updates are planned."""
@@ -38,6 +50,10 @@ def plannable(make: Callable | None = None, **sizes) -> Callable:
 def chosen_branch(value):
     """What `reads` says, or `value`."""
     return _chosen[-1] if _chosen else value
+
+
+def masks_keep_all() -> bool:
+    return bool(_masks)
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from rlrepro.fit.operators import ROWS, sizes_of
 from rlrepro.lab.memory import peak_memory
 
+ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: on a GPU, libraries choose other algorithms for very few
 DIRECTLY = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
 RNN, RNN_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
+RECURRENT = {RNN: (128, 256), RNN_BACKWARD: (128, 256)}  # rows: fewer are mostly what a workspace is rounded up by
 ROWS_IN_DIM = {  # of the operators whose rows are not their longest dimension
     torch.ops.aten.convolution.default: 0,
     torch.ops.aten.convolution_backward.default: 0,
@@ -49,16 +50,19 @@ class MeasuredAlone:
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not tensors:
             return 0, None
-        if sum(leaf.numel() * leaf.element_size() for leaf in tensors) <= DIRECTLY:
-            return self._run(func, args, kwargs)
         largest = max(tensors, key=torch.Tensor.numel)
-        dim = ROWS_IN_DIM.get(func)
-        rows = max(largest.shape) if dim is None else tensors[0].shape[dim]
-        cut = _cut_sequences if func in (RNN, RNN_BACKWARD) else _cut
-        few, more = (self._run(func, *cut((args, kwargs), rows, count, dim)) for count in ROWS["cpu"])
+        dim, counts = ROWS_IN_DIM.get(func), RECURRENT.get(func, ROWS["cpu"])
+        rows = max(largest.shape, default=1) if dim is None else tensors[0].shape[dim]
+        is_small = sum(leaf.numel() * leaf.element_size() for leaf in tensors) <= DIRECTLY
+        if is_small and (func not in RECURRENT or rows <= counts[1]):
+            return self._run(func, args, kwargs)
+        cut = _cut_sequences if func in RECURRENT else _cut
+        if rows <= counts[1]:
+            counts = ROWS["cpu"]
+        few, more = (self._run(func, *cut((args, kwargs), rows, count, dim)) for count in counts)
         if few[1] is None or more[1] is None or len(few[1]) != len(more[1]):
             return 0, None
-        step = Fraction(rows - ROWS["cpu"][0], ROWS["cpu"][1] - ROWS["cpu"][0])
+        step = Fraction(rows - counts[0], counts[1] - counts[0])
         on_top, *sizes = (
             max(0, round(a + (b - a) * step)) for a, b in zip((few[0], *few[1]), (more[0], *more[1]), strict=True)
         )
@@ -85,7 +89,7 @@ class MeasuredAlone:
 
     def _real(self, tensor):
         real = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
-        return real.fill_(1 if tensor.is_floating_point() else 0)
+        return real.fill_(1 if tensor.is_floating_point() or tensor.dtype is torch.bool else 0)
 
 
 def _with_workspace(*args):
@@ -125,3 +129,15 @@ def _like(tensor, shape):
     order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
     made = torch.empty([shape[dim] for dim in order], dtype=tensor.dtype, device="meta")
     return made.permute([order.index(dim) for dim in range(tensor.dim())])
+
+
+def sizes_of(values) -> tuple[int, ...]:
+    """The sizes of all tensors in `values`, flattened, with the integers and flags among them. The first entry is
+    whether gradients are on, since some operators then keep more."""
+    sizes = [int(torch.is_grad_enabled())]
+    for leaf in tree_leaves(values):
+        if isinstance(leaf, torch.Tensor):
+            sizes.extend(leaf.shape)
+        elif isinstance(leaf, int):
+            sizes.append(int(leaf))
+    return tuple(sizes)

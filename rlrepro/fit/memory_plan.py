@@ -35,8 +35,9 @@ class Plan:
     tensors on the card: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
     to the bytes that operators need on top (their workspaces), as measured on this machine (a different card may choose
     different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory that the
-    allocator caches or loses to fragmentation: see `reserved()`. `host_bytes` is what arrays and tensors take outside
-    the card, as far as it is known, and `notes` say what was planned otherwise than it will run.
+    allocator caches or loses to fragmentation: see `reserved()`. `host_stages` maps stages to the bytes that arrays and
+    tensors take outside the card meanwhile; it is empty if that is not known. `notes` say what was planned otherwise
+    than it will run.
     """
 
     sizes: dict[str, int | None]
@@ -44,7 +45,7 @@ class Plan:
     stages: dict[str, int]
     margins: dict[str, int]
     _planner: UpdatePlanner = field(repr=False, compare=False)  # plans the same networks at other sizes
-    host_bytes: int | None = None
+    host_stages: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __getattr__(self, name: str):
@@ -55,6 +56,11 @@ class Plan:
     def at(self, **sizes) -> Plan:
         """The same update with another value of any of its `sizes`, or of `device_memory_gib`."""
         return self._planner.plan(**{**self.sizes, "device_memory_gib": self.device_memory_gib, **sizes})
+
+    @property
+    def host_bytes(self) -> int | None:
+        """The most that arrays and tensors take outside the card; None if that is not known."""
+        return max(self.host_stages.values(), default=None)
 
     @property
     def needed(self) -> dict[str, int]:
@@ -123,7 +129,10 @@ class Plan:
             margin = f" + {format_value(self.margins[stage], 'B'):>9} for operators" if self.margins else ""
             lines.append(f"{stage:12}{format_value(peak, 'B'):>12} of tensors{margin}")
         if self.host_bytes:
-            lines.append(f"{'host memory':12}{format_value(self.host_bytes, 'B'):>12} of arrays and tensors")
+            stage = max(self.host_stages, key=self.host_stages.get)
+            lines.append(
+                f"{'host memory':12}{format_value(self.host_bytes, 'B'):>12} of arrays and tensors, at most: in {stage}"
+            )
         lines += (f"note: {note}" for note in self.notes)
         return "\n".join(lines)
 

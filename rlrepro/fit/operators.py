@@ -4,7 +4,8 @@ That is the memory it needs while it runs (the workspace of a convolution), and 
 knows (the workspace that an LSTM keeps).
 
 Each operator is run with two small numbers of rows. Both quantities grow linearly with the rows, so they can be
-extrapolated to any number of rows.
+extrapolated to any number of rows. Those of recurrent layers grow in steps, so these are measured alone, at the size in
+question.
 """
 
 from collections import defaultdict
@@ -16,9 +17,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit.measured_alone import RECURRENT, ROWS, MeasuredAlone, sizes_of
 from rlrepro.lab.memory import peak_memory
-
-ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: on a GPU, libraries choose other algorithms for very few
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class OperatorMemory:
         self._lines = {}  # by operator
         self._lines_with_temporaries = {}
         self._known_bytes = {}  # by operator and sizes
+        self._alone = None  # measures recurrent layers
         self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
 
     def measure(self, update: Callable[[int, int], None], calibration) -> None:
@@ -96,14 +97,17 @@ class OperatorMemory:
             if with_temporaries := [line for line in lines if line.has_temporaries]:
                 self._lines_with_temporaries[func] = with_temporaries
         self.workspaces = _workspaces(calibration.device)
+        self._alone = MeasuredAlone(torch.device("cpu"))
 
     @property
     def is_known(self) -> bool:
         """Whether anything was measured."""
         return bool(self._lines)
 
-    def temporary_bytes(self, func, args, _=None) -> int:
+    def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""
+        if func in RECURRENT and self._alone:
+            return self._alone.temporary_bytes(func, args, kwargs)
         if func not in self._lines_with_temporaries:
             return 0
         key = func, sizes_of(args)
@@ -112,8 +116,10 @@ class OperatorMemory:
             self._known_bytes[key] = max((line.temporary_bytes(step) for line, step in matches), default=0)
         return self._known_bytes[key]
 
-    def results(self, func, args, _=None) -> tuple[int, ...] | None:
+    def results(self, func, args, kwargs=None) -> tuple[int, ...] | None:
         """The sizes of its results, flattened; None if the operator was not measured."""
+        if func in RECURRENT and self._alone:
+            return self._alone.results(func, args, kwargs)
         matches = _matching(self._lines.get(func, ()), sizes_of(args))
         return next((line.results(step) for line, step in matches), None)
 
@@ -139,18 +145,6 @@ def _matching(lines, sizes):
     """The lines on which these sizes lie, each with the step."""
     steps = ((line, line.step(sizes)) for line in lines)
     return [(line, step) for line, step in steps if step is not None]
-
-
-def sizes_of(values) -> tuple[int, ...]:
-    """The sizes of all tensors in `values`, flattened, with the integers and flags among them. The first entry is
-    whether gradients are on, since some operators then keep more."""
-    sizes = [int(torch.is_grad_enabled())]
-    for leaf in tree_leaves(values):
-        if isinstance(leaf, torch.Tensor):
-            sizes.extend(leaf.shape)
-        elif isinstance(leaf, int):
-            sizes.append(int(leaf))
-    return tuple(sizes)
 
 
 class _Measuring(TorchDispatchMode):

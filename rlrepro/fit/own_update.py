@@ -97,7 +97,7 @@ class OwnUpdatePlanner:
                     raise cannot_plan(error, "the update") from error
         tensors = {name: int(peaks[0]) for name, peaks in run.stages.items()}
         margins = {name: int(peaks[1] * (1 + RESERVE)) - tensors[name] for name, peaks in run.stages.items()}
-        return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_bytes, run.notes())
+        return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_stages, run.notes())
 
     def trace(self, *plans: Plan) -> AllocationTrace:
         """The allocations and frees of two updates with the sizes of each plan, in this order."""
@@ -121,13 +121,15 @@ class OwnUpdatePlanner:
 
 
 class OwnUpdateRun:
-    """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks."""
+    """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks, and
+    `host_stages` to the largest peak of arrays and of tensors outside the card."""
 
     def __init__(self, device: str, operators):
-        self.stages, self._compiled, self._device = {}, [], device
+        self.stages, self.host_stages, self._compiled, self._device = {}, {}, [], device
         count = CardCount() if device == "cuda" else None
         self.run = DryRun(copied_to_card=device == "cuda", operators=operators, count=count)
         self.arrays = HostArrays()
+        self._hosts = [self.arrays, *([count.host] if count else [])]
 
     def __enter__(self):
         self._stack = ExitStack()
@@ -174,19 +176,20 @@ class OwnUpdateRun:
     @contextmanager
     def stage(self, name: str):
         """Counts the peak while this runs for the stage `name`, and not for the one around it."""
-        earlier = self.run.peaks()
-        self.run.restart()
+        earlier, of_hosts = self.run.peaks(), [host.peak_bytes for host in self._hosts]
+        self._restart()
         try:
             yield
         finally:
             self.stages[name] = np.maximum(self.stages.get(name, 0), self.run.peaks())
-            self.run.restart(earlier)
+            host_bytes = sum(host.peak_bytes for host in self._hosts)
+            self.host_stages[name] = max(self.host_stages.get(name, 0), host_bytes)
+            self._restart(earlier, of_hosts)
 
-    @property
-    def host_bytes(self) -> int:
-        """The most that arrays and tensors took in host memory."""
-        tensors = self.run.count.host.peak_bytes if self._device == "cuda" else 0
-        return tensors + self.arrays.peak_bytes
+    def _restart(self, peaks=(0, 0), of_hosts=(0, 0)) -> None:
+        self.run.restart(peaks)
+        for host, peak in zip(self._hosts, of_hosts, strict=False):
+            host.peak_bytes = max(host.live_bytes, peak)
 
     def notes(self) -> tuple[str, ...]:
         """What was planned otherwise than it will run."""

@@ -39,6 +39,7 @@ class SB3Stages:
         with self.run:
             self.ppo.train()
 
+    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
         policy, obs = self.ppo.policy, BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)

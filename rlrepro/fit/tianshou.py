@@ -49,6 +49,7 @@ class TianshouStages:
         with self.run:
             self._learn(self._preprocess(rollout), batch_size)
 
+    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments, as tianshou's Collector takes it: with gradients."""
         policy = self.algorithm.policy

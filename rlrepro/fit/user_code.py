@@ -24,7 +24,8 @@ def cannot_plan(error: Exception, what: str) -> CannotPlan:
     if type(error).__name__ in VALUES:
         advice = (
             "\nits result has a size that depends on the values of tensors, which a plan does not have: use a form of "
-            "fixed size (torch.where, a mask), or leave the step out of the plan"
+            "fixed size (torch.where, a mask), put `with rlrepro.fit.keeps_all():` around rows[mask] if the mask may "
+            "count as all true, or leave the step out of the plan"
         )
     elif optimizer is not None and optimizer.__module__.partition(".")[0] != "torch":
         advice = f"\nit is raised in {optimizer.__name__}, an optimizer that is not torch's: plan with torch.optim.Adam"

@@ -43,8 +43,14 @@ class BlankArraysToTensors(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], BlankArray):
+        if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], np.ndarray):
             return func(*args, **kwargs)
+        if not isinstance(args[0], BlankArray):
+            if func is torch.tensor:
+                return func(*args, **kwargs)
+            with self.sharing():
+                tensor = torch.as_tensor(args[0])
+            return tensor.to(dtype=kwargs.get("dtype") or tensor.dtype, device=kwargs.get("device"))
         dtype = getattr(torch, args[0].dtype.name)
         value = 0.5 if dtype.is_floating_point else int(dtype is torch.uint8)  # in the range that networks expect
         with nullcontext() if func is torch.tensor else self.sharing():

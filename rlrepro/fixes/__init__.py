@@ -28,6 +28,8 @@ _load, _, NAMES = lazy_loader.attach(
             "Outcome",
             "TrainingFailed",
             "limit_threads",
+            "plot",
+            "table",
             "thread_budget",
             "thread_variables",
             "train_many",

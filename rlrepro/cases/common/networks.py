@@ -83,3 +83,16 @@ class Actor(_OnFrames):
 class Critic(_OnFrames):
     def forward(self, obs, **_):
         return self.values(obs)  # (rows, 1)
+
+
+def output_bytes(net: nn.Module, shape: tuple[int, ...] = FRAMES) -> list[int]:
+    """Bytes per row of the input, of this shape and in float32, and of the output of each layer, in their order."""
+    inputs = torch.zeros(1, *shape)
+    sizes = [inputs.nbytes]
+    layers = [layer for layer in net.modules() if not list(layer.children())]
+    hooks = [layer.register_forward_hook(lambda *args: sizes.append(args[-1].nbytes)) for layer in layers]
+    with torch.no_grad():
+        net(inputs)
+    for hook in hooks:
+        hook.remove()
+    return sizes

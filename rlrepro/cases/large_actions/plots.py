@@ -14,7 +14,7 @@ SHADES = {  # warm: parts with an entry per action
 def plot_bytes(records: Records):
     """What the bytes of a stored transition and of an update are for, as shares, against the number of actions."""
     figure, panels = figures.new_figure(
-        "With many actions, nearly all bytes are spent per action", width=8.6, height=8, rows=2
+        "With many actions, nearly all bytes are spent per action", width=8.6, height=9, rows=2
     )
     counts = sorted({*records.series("large_actions.update_peak", "actions", features=1), ARTICLE_ACTIONS})
     predicted = {
@@ -29,10 +29,12 @@ def plot_bytes(records: Records):
             bottoms = [bottom + share for bottom, share in zip(bottoms, shares, strict=True)]
         for position, parts in enumerate(by_count):
             axes.text(position, 101, format_value(sum(parts.values()), "B"), ha="center", va="bottom", fontsize=9)
+            for part, size in parts.items():
+                figures.add_row(figure, f"{title}: {part}", f"{counts[position]:,}", size, "B")
         axes.set_xticks(range(len(counts)), [f"{count:,}" for count in counts])
-        axes.set(ylabel="% of the bytes", ylim=(0, 112), yticks=range(0, 101, 25))
-        axes.set_title(f"{title}, by the number of actions", loc="left", fontsize=11)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), fontsize=9.5, frameon=False, ncols=2)
+        axes.set(xlabel="actions", ylabel="% of the bytes", ylim=(0, 112), yticks=range(0, 101, 25))
+        axes.set_title(title, loc="left", fontsize=11)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), fontsize=9.5, frameon=False)
     record = records.get("large_actions.update_peak", features=1)
     figures.caption(figure, record, "predicted from shapes; warm colours: per action")
     return figure
@@ -42,18 +44,16 @@ def plot_peaks(records: Records):
     """Peak of one critic's update with a whole batch against the number of actions, planned and measured."""
     figure, axes = figures.new_figure(f"One critic, forward and backward, a batch of {BATCH}", width=8.6, height=4.6)
     ways = {"plain": (figures.BUGGY, "as Pearl does it"), "factored": (figures.OURS, "FactoredQ")}
-    labels = []
     for way, (color, name) in ways.items():
         planned = records.series("large_actions.planned_peak", "actions", way=way, rows=BATCH)
-        measured = records.series("large_actions.critic_peak", "actions", way=way, rows=BATCH)
-        axes.plot(list(planned), list(planned.values()), "-", color=color)
-        axes.plot(list(measured), list(measured.values()), "o", color=color)
-        labels.append((max(planned), planned[max(planned)], name, color))
-    axes.plot([min(planned), max(planned)], [CARD_GIB * 2**30] * 2, ":", color=figures.NEUTRAL, lw=1.5)
-    labels.append((max(planned), CARD_GIB * 2**30, f"a card of {CARD_GIB:.0f} GiB", figures.NEUTRAL))
+        measured = records.along("large_actions.critic_peak", "actions", way=way, rows=BATCH)
+        figures.draw_line(axes, planned, color, name, "-", unit="B")
+        figures.draw_line(axes, measured, color, f"_{name}, measured", "o")
+    card = dict.fromkeys((min(planned), max(planned)), CARD_GIB * 2**30)
+    figures.draw_line(axes, card, figures.NEUTRAL, f"a card of {CARD_GIB:.0f} GiB", ":", unit="B")
     figures.count_axis(axes.xaxis, planned)
     figures.bytes_axis(axes.yaxis)
-    figures.label_lines_at_side(axes, labels)
+    figures.label_lines(axes)
     axes.set(xlabel="actions", ylabel="peak")
     record = records.where("large_actions.critic_peak", rows=BATCH)[-1]
     figures.caption(figure, record, "lines: planned; points: measured")
@@ -63,8 +63,8 @@ def plot_peaks(records: Records):
 def plot_since_start(records: Records):
     """Peak of an update against the transitions stored since the start."""
     figure, axes = figures.new_figure("It looks like a leak until a batch is full", width=7.6)
-    peaks = records.series("large_actions.since_start_peak", "stored")
-    axes.plot(list(peaks), [peak / 2**20 for peak in peaks.values()], "o-", color=figures.BUGGY)
+    peaks = records.along("large_actions.since_start_peak", "stored")
+    figures.draw_line(axes, {at: peak.value / 2**20 for at, peak in peaks.items()}, figures.BUGGY, "_an update")
     axes.axvline(BATCH, color=figures.NEUTRAL, ls=":", lw=1.5)
     axes.set(xlabel="transitions since the start", ylabel="peak of an update, MiB", xticks=list(peaks))
     axes.set_ylim(bottom=0)

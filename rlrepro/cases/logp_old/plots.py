@@ -1,6 +1,9 @@
 """Figures of the chapter, each from records."""
 
+import itertools
+
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.evidence import figures
@@ -12,6 +15,7 @@ from rlrepro.lab.units import format_value
 MIB = 2**20
 WHOLE_ROLLOUT = 4  # times the smallest peak: from there on, a release counts as processing the whole rollout at once
 LINES_SHOWN = 2  # of code, in a history
+MOMENTS = 200  # in a history
 REST = "all other lines"
 SHADES = {BEFORE: "#C9D2D9", REST: "#E4E9ED"}
 ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM}
@@ -21,14 +25,14 @@ def plot_peak_against_rows(records: Records, network: str = "nature"):
     """Peak of preprocessing against the length of the rollout, by release, with fitted exponents."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
     for release, line in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
-        series = records.series("logp_old.peak", "rows", release=release, network=network)
-        rows, peaks = list(series), list(series.values())
-        axes.plot(rows, peaks, line, color=ROLES[release], fillstyle="none" if release == NEWEST else "full")
-        text = f"tianshou {release}: length$^{{{growth_exponent(rows, peaks):.2f}}}$"
-        figures.label_line(axes, rows[-1], peaks[-1], text, ROLES[release], above=release != NEWEST)
-    figures.count_axis(axes.xaxis, rows)
+        peaks = records.along("logp_old.peak", "rows", release=release, network=network)
+        exponent = growth_exponent(list(peaks), [peak.value for peak in peaks.values()])
+        text = f"tianshou {release}: length$^{{{exponent:.2f}}}$"
+        figures.draw_line(axes, peaks, ROLES[release], text, line)
+    figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)
-    axes.margins(y=0.15)
+    figures.equal_decades(axes)
+    figures.label_lines(axes)
     axes.set(xlabel="length of the rollout (transitions)", ylabel="peak memory of preprocessing")
     record = records.get("logp_old.peak", release=BUGGY, network=network)
     figures.caption(figure, record, f"Nature CNN, max_batchsize={record.setting['max_batchsize']}")
@@ -39,21 +43,11 @@ def plot_peak_against_chunk(records: Records):
     """Peak of preprocessing against `max_batchsize`, the parameter that should bound it."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against max_batchsize")
     for release in (BUGGY, FIXED):
-        series = records.series("logp_old.peak_by_chunk", "max_batchsize", release=release)
-        sizes, peaks = list(series), list(series.values())
-        axes.plot(sizes, peaks, "o-", color=ROLES[release])
-        at, above = (0, True) if release == BUGGY else (len(sizes) // 2, False)
-        axes.annotate(
-            f"tianshou {release}",
-            (sizes[at], peaks[at]),
-            xytext=(4, 10 if above else -18),
-            textcoords="offset points",
-            color=ROLES[release],
-            fontweight="bold",
-        )
-    figures.count_axis(axes.xaxis, sizes)
+        peaks = records.along("logp_old.peak_by_chunk", "max_batchsize", release=release)
+        figures.draw_line(axes, peaks, ROLES[release], f"tianshou {release}")
+    figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)
-    axes.margins(y=0.2)
+    figures.label_lines(axes)
     axes.set(xlabel="max_batchsize (transitions)", ylabel="peak memory of preprocessing")
     record = records.get("logp_old.peak_by_chunk", release=BUGGY)
     figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions")
@@ -68,13 +62,18 @@ def plot_history(records: Records):
         setting = history[0].setting
         stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in history})
         limit, events = setting["gib"] * 2**10, setting["events"]
+        stack = _fullest_moments(stack)
         at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that the end is visible
         held = [np.append(live, live[-1]) for live in stack.values()]
         colors = [SHADES.get(line, figures.BUGGY if "logp_old" in line else "#7C93A5") for line in stack]
         axes.stackplot(at, held, colors=colors, labels=stack, lw=0, step="post")
         axes.axhline(limit, color="black", lw=1.2, ls="--")
         axes.set(ylabel=f"tianshou {release}\nlive memory (MiB)", xlim=(0, at[-1]), ylim=(0, 1.15 * limit))
+        for line, live in stack.items():
+            figures.add_row(figure, f"tianshou {release}", line, live.max() * MIB, "B")
         end = "done" if setting["fits"] else "out of memory"
+        highest = ", ".join(f"{line} holds up to {format_value(live.max() * MIB, 'B')}" for line, live in stack.items())
+        figure.described += f"tianshou {release} ends with: {end}; {highest}. "
         for x, text, side in ((0.005, "the card", "left"), (0.995, end, "right")):
             axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
@@ -83,6 +82,14 @@ def plot_history(records: Records):
     what = f"Nature CNN, {setting['rows']:,} transitions, max_batchsize={setting['max_batchsize']}"
     figures.caption(figure, history[0], what)
     return figure
+
+
+def _fullest_moments(stack: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As many moments as can be told apart in a figure; where several fall together, the one with most in use."""
+    total = sum(stack.values())
+    parts = np.array_split(np.arange(len(total)), min(MOMENTS, len(total)))
+    kept = [part[total[part].argmax()] for part in parts]
+    return {line: live[kept] for line, live in stack.items()}
 
 
 def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -96,24 +103,20 @@ def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def plot_timeline(records: Records):
     """Peak of preprocessing in each release, oldest first."""
-    figure, axes = figures.new_figure("Peak memory of preprocessing, release by release", width=9)
+    figure, axes = figures.new_figure("Peak memory of preprocessing, release by release", height=5)
     points = records.all("logp_old.timeline")
-    smallest = min(point.value for point in points if point.value)
-    for position, point in enumerate(points):
-        if point.value is None:
-            axes.text(position, 0, "does not\nimport", ha="center", va="bottom", color=figures.NEUTRAL, fontsize=9)
-            continue
-        color = figures.BUGGY if point.value > WHOLE_ROLLOUT * smallest else figures.UPSTREAM
-        axes.bar(position, point.value / MIB, color=color, width=0.65)
-        text = format_value(point.value, "B")
-        axes.text(position, point.value / MIB, text, ha="center", va="bottom", color=color, fontsize=10)
-    axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
-    axes.set_xlim(-0.6, len(points) - 0.4)
-    axes.margins(y=0.12)
-    axes.grid(axis="x", visible=False)
-    axes.set(xlabel="tianshou release", ylabel="peak memory of preprocessing (MiB)")
     record = points[0]
-    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions")
+    imported = [point for point in points if point.value]
+    colors = [
+        figures.BUGGY if point.value > WHOLE_ROLLOUT * min(each.value for each in imported) else figures.UPSTREAM
+        for point in imported
+    ]
+    releases = [point.setting["release"] for point in imported]
+    figures.draw_values(axes, list(zip(releases, imported, colors, strict=True)), scale=MIB)
+    missing = ", ".join(point.setting["release"] for point in points if not point.value)
+    axes.set(ylabel="tianshou release", xlabel="peak memory of preprocessing (MiB)")
+    without = f"; {missing} can't be imported" if missing else ""
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions{without}")
     return figure
 
 
@@ -121,18 +124,13 @@ def plot_largest_rollout(records: Records):
     """The longest rollout that fits on a card, buggy and fixed release."""
     figure, axes = figures.new_figure("The longest rollout that fits", height=2.6)
     rollouts = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
-    for position, record in enumerate(rollouts):
-        color = ROLES[record.setting["release"]]
-        axes.barh(position, record.value, color=color, height=0.55)
-        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,} transitions"
-        axes.text(record.value, position, text, va="center", color=color, fontweight="bold")
-    axes.set_yticks(range(len(rollouts)), [f"tianshou {record.setting['release']}" for record in rollouts])
-    axes.invert_yaxis()
-    axes.margins(x=0.5)
-    axes.set_xlim(left=0)
+    named = {f"tianshou {record.setting['release']}": record for record in rollouts}
+    values = [(name, record, ROLES[record.setting["release"]]) for name, record in named.items()]
+    open_ended = [name for name, record in named.items() if record.setting["at_least"]]
+    figures.draw_values(axes, values, unit="count", at_least=open_ended)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.grid(axis="y", visible=False)
-    axes.set(xlabel="transitions in the longest rollout that preprocessing can take")
+    axes.set(xlabel="transitions")
     figures.caption(
         figure,
         rollouts[0],
@@ -149,13 +147,11 @@ def plot_drift(records: Records):
         "next float32": (figures.BUGGY, "o-", "one weight nudged"),
         "chunks": (figures.UPSTREAM, "s-", "with chunks"),
     }
-    labels = []
     for run, (color, style, text) in lines.items():
-        series = {update: each for update, each in records.series("logp_old.drift", "update", run=run).items() if each}
-        axes.plot(list(series), list(series.values()), style, color=color, fillstyle="none")
-        labels.append((max(series, default=0), series[max(series)] if series else 1e-9, text, color))
+        drift = records.along("logp_old.drift", "update", run=run)
+        figures.draw_line(axes, {update: each for update, each in drift.items() if each.value}, color, text, style)
     axes.set_yscale("log")
-    figures.label_lines_at_side(axes, labels)
+    figures.label_lines(axes)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="updates", ylabel="largest distance of a weight")
     record = records.get("logp_old.drift", run="chunks")
@@ -165,23 +161,14 @@ def plot_drift(records: Records):
 
 def plot_gail_and_icm(records: Records):
     """Peak of preprocessing and of an update of GAIL and ICM, as released and with our fix."""
-    figure, axes = figures.new_figure("GAIL and ICM, as released and with our fix", height=3.6)
+    figure, axes = figures.new_figure("GAIL and ICM, as released and with our fix", height=5.2)
     rows = max(record.setting["rows"] for record in records.all("logp_old.twin_peak"))
-    bars = [(name, stage) for name in ("GAIL", "ICM") for stage in ("preprocess", "update")]
-    for position, (name, stage) in enumerate(bars):
-        for offset, with_fix in ((-0.19, False), (0.19, True)):
+    values = []
+    for name, stage in itertools.product(("GAIL", "ICM"), ("preprocess", "update")):
+        for with_fix, color in ((False, figures.BUGGY), (True, figures.OURS)):
             record = records.get("logp_old.twin_peak", twin=name, stage=stage, cured=with_fix, rows=rows)
-            color = figures.OURS if with_fix else figures.BUGGY
-            axes.barh(position + offset, record.value / MIB, color=color, height=0.34)
-            text = f" {'our fix' if with_fix else f'tianshou {NEWEST}'}: {format_value(record.value, 'B')}"
-            axes.text(
-                record.value / MIB, position + offset, text, va="center", color=color, fontsize=9.5, fontweight="bold"
-            )
-    axes.set_yticks(range(len(bars)), [f"{name}, {stage}" for name, stage in bars])
-    axes.invert_yaxis()
-    axes.margins(x=0.45)
-    axes.set_xlim(left=0)
-    axes.grid(axis="y", visible=False)
+            values.append((f"{name}, {stage}, {'our fix' if with_fix else f'tianshou {NEWEST}'}", record, color))
+    figures.draw_values(axes, values, scale=MIB)
     axes.set(xlabel="peak memory (MiB)")
     figures.caption(
         figure, record, f"small MLPs, {rows:,} transitions, max_batchsize={record.setting['max_batchsize']}"

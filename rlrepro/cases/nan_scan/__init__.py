@@ -33,7 +33,7 @@ class Settings:
 
 SMOKE = Settings(
     vectors=(1_000, 10_000, 100_000, 1_000_000),
-    frames=(500, 1_000, 2_000, 4_000),
+    frames=(1_000, 2_000, 4_000),
     memory_frames=(1_000, 4_000),
     sac_stored=(1_000, 100_000, 1_000_000),
     dqn_stored=(250, 2_000),
@@ -58,7 +58,7 @@ SETTINGS = {
         memory_frames=(10_000, 40_000),
         sac_stored=(1_000, 10_000, 100_000, 1_000_000),
         dqn_stored=(1_000, 10_000, 40_000),
-        repeats=5,
+        repeats=3,
     ),
 }
 

@@ -1,5 +1,7 @@
 """What the threads, tianshou's documentation and we say of the search for NaN, and how measurements judge it."""
 
+import numpy as np
+
 from rlrepro.cases.nan_scan import (
     CHAPTER,
     FIRST_BAD,
@@ -11,8 +13,9 @@ from rlrepro.cases.nan_scan import (
     REPORTED_STORED,
 )
 from rlrepro.evidence.claims import Claim, Verdict
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import estimate, growth, ratio
 from rlrepro.evidence.records import Records
+from rlrepro.evidence.rules import weighed
 from rlrepro.lab.units import format_value
 
 GROWS = 2  # times the time of the emptiest buffer: more than machines vary
@@ -40,47 +43,51 @@ def judge_every_collect(records: Records) -> Verdict:
 
 
 def judge_decay(records: Records) -> Verdict:
-    factors = {}
+    setting, factors = {"algorithm": "SAC", "incremental": False}, {}
     for release in (LAST_GOOD, NEWEST):
-        steps = records.series("nan_scan.step", "stored", release=release, algorithm="SAC", incremental=False)
-        factors[release] = steps[max(steps)] / steps[min(steps)]
-    share = records.get("nan_scan.step", release=NEWEST, algorithm="SAC", incremental=False, stored=max(steps)).setting[
-        "share"
-    ]
+        steps = records.along("nan_scan.step", "stored", release=release, **setting)
+        factors[release] = ratio(steps[max(steps)], steps[min(steps)])
+    share = estimate(np.abs, records.get("nan_scan.share", release=NEWEST, stored=max(steps), **setting))
     figure = (
         f"from {min(steps):,} to {max(steps):,} stored transitions, a training step takes "
-        + ", ".join(f"{factor:.1f}× the time in {release}" for release, factor in factors.items())
-        + f"; there {share:.0%} of it looks for NaN"
+        + ", ".join(f"{factor}× the time in {release}" for release, factor in factors.items())
+        + f"; there a share of {share} of it looks for NaN"
     )
+    grows = factors[NEWEST], GROWS
     if factors[NEWEST] < GROWS:
-        return Verdict("refuted", figure, f"less than {GROWS}× counts as no decay")
+        return weighed("refuted", figure, f"less than {GROWS}× counts as no decay", grows)
+    compared = grows, (factors[LAST_GOOD], STAYS), (share, MOST)
     if factors[LAST_GOOD] > STAYS or share < MOST:
-        return Verdict("partly", figure, f"it decays, but not only by the search: {LAST_GOOD} does too")
-    return Verdict("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed")
+        return weighed("partly", figure, f"it decays, but not only by the search: {LAST_GOOD} does too", *compared)
+    return weighed("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed", *compared)
 
 
 def judge_reported_speed(records: Records) -> Verdict:
-    scans = records.series("nan_scan.scan", "stored", kind="frames")
-    exponent = growth_exponent(scans, scans.values())
-    predicted = records.series("nan_scan.predicted", "stored")
-    full = 1 / records.get("nan_scan.predicted", stored=REPORTED_STORED).value
-    hours = REPORTED_EPOCH / full / 3600
+    exponent = growth(records.along("nan_scan.scan", "stored", kind="frames"))
+    predicted = records.along("nan_scan.predicted", "stored")
+    full = predicted[REPORTED_STORED]
+    speed, hours = (estimate(unit, full) for unit in (np.reciprocal, lambda seconds: seconds * REPORTED_EPOCH / 3600))
+    slower = ratio(full, predicted[min(predicted)])
     figure = (
-        f"{full:.2g} steps/s and {hours:,.0f} h per epoch predicted for this machine, {REPORTED_SPEED} steps/s and "
-        f"{REPORTED_EPOCH_HOURS} h reported; time of a search ~ stored^{exponent:.2f}"
+        f"{speed} steps/s and {hours} h per epoch predicted for this machine, {REPORTED_SPEED} steps/s and "
+        f"{REPORTED_EPOCH_HOURS} h reported; time of a search ~ stored^{exponent}"
     )
-    if 1 / full < GROWS * min(predicted.values()):
-        return Verdict("not testable here", figure, "the search takes too little time here to slow anything down")
+    if slower < GROWS:
+        why = "the search takes too little time here to slow anything down"
+        return weighed("not testable here", figure, why, (slower, GROWS))
+    linear = [(exponent, bound) for bound in LINEAR]
     if not LINEAR[0] <= exponent <= LINEAR[1]:
-        return Verdict("refuted", figure, "the search does not grow in proportion, so it would not end where reported")
-    if not 1 / ORDER <= full / REPORTED_SPEED <= ORDER:
-        return Verdict("refuted", figure, f"more than {ORDER}× apart")
-    return Verdict(
-        "supported",
-        figure,
+        why = "the search does not grow in proportion, so it would not end where reported"
+        return weighed("refuted", figure, why, (slower, GROWS), *linear)
+    apart = [(speed, REPORTED_SPEED / ORDER), (speed, REPORTED_SPEED * ORDER)]
+    compared = [(slower, GROWS), *linear, *apart]
+    if not apart[0][1] <= speed <= apart[1][1]:
+        return weighed("refuted", figure, f"more than {ORDER}× apart", *compared)
+    why = (
         f"the same order of magnitude on another machine; and the buffer of {REPORTED_STORED:,} is full after the "
-        f"first epoch of {REPORTED_EPOCH:,} steps, from where on the speed stays",
+        f"first epoch of {REPORTED_EPOCH:,} steps, from where on the speed stays"
     )
+    return weighed("supported", figure, why, *compared)
 
 
 def judge_switch(records: Records) -> Verdict:
@@ -132,17 +139,16 @@ def judge_only_written(records: Records) -> Verdict:
     }
     differences = records.all("nan_scan.weight_difference")
     worst = max(record.value for record in differences)
-    speedup = max(records.all("nan_scan.speedup", algorithm="SAC"), key=lambda record: record.setting["stored"])
+    fullest = max(records.all("nan_scan.speedup", algorithm="SAC"), key=lambda record: record.setting["stored"])
+    speedup = estimate(np.abs, fullest)
     same = sum(ours == theirs and ours is not None for ours, theirs in errors.values())
     figure = (
         f"the same error after the same collect for NaN in {same} of {len(errors)} parts of a transition; weights at "
-        f"most {worst:.1g} apart; SAC with {speedup.setting['stored']:,} stored trains {speedup.value:.1f}× as fast"
+        f"most {worst:.1g} apart; SAC with {fullest.setting['stored']:,} stored trains {speedup}× as fast"
     )
     if same == len(errors) and worst == 0:
-        outcome = "supported" if speedup.value > GROWS else "partly"
-        return Verdict(
-            outcome, figure, "nothing that the search found is missed, and the weights are the same bit for bit"
-        )
+        why = "nothing that the search found is missed, and the weights are the same bit for bit"
+        return weighed("supported" if speedup > GROWS else "partly", figure, why, (speedup, GROWS))
     return Verdict("refuted", figure, "a NaN is missed or found later, or training differs")
 
 

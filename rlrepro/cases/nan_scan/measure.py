@@ -45,8 +45,8 @@ def reads_by_release(bench: Bench) -> None:
 def scans(bench: Bench) -> None:
     """`hasnull` alone, in the newest release."""
     for kind, sizes in (("vectors", bench.settings.vectors), ("frames", bench.settings.frames)):
-        for stored in sizes:
-            seconds = release(bench, NEWEST).run(workloads.scan_seconds, kind, stored, bench.settings.repeats)
+        timed = release(bench, NEWEST).run(workloads.scan_seconds, kind, sizes, 1 + bench.settings.repeats)
+        for stored, seconds in timed.items():
             bench.add("scan", np.median(seconds), samples=seconds, kind=kind, stored=stored)
 
 
@@ -68,7 +68,7 @@ def fixed_training(bench: Bench) -> None:
                 workloads.train_both, algorithm, stored, settings.collects, settings.repeats
             )
             pairs = list(zip(runs["without"], runs["with"], strict=True))
-            speedups = [slow["step"] / fast["step"] for slow, fast in pairs]
+            speedups = [np.median(slow["steps"]) / np.median(fast["steps"]) for slow, fast in pairs]
             spread = min(speedups), max(speedups)
             setting = {"algorithm": algorithm, "stored": stored}
             bench.add("speedup", np.median(speedups), spread=spread, samples=speedups, **setting)
@@ -105,21 +105,16 @@ def errors(bench: Bench) -> None:
 def prediction(bench: Bench) -> None:
     """Seconds per environment step that the example of #1285 takes here, by what its buffer holds: the scans measured
     above, extended to its buffer in proportion, and everything else as in a training run with the fix."""
-    scans = bench.records.series("nan_scan.scan", "stored", kind="frames")
-    rate = scans[max(scans)] / max(scans)  # seconds per stored transition
+    scan = bench.records.all("nan_scan.scan", kind="frames")[-1]
+    rates = np.array(scan.samples) / scan.setting["stored"]  # seconds per stored transition
     rest = bench.records.all("nan_scan.step", algorithm="DQN", incremental=True)[-1].value
     for stored in (REPORTED_STORED // 100, REPORTED_STORED // 10, REPORTED_STORED // 2, REPORTED_STORED):
-        bench.add("predicted", (rate * stored + rest) / REPORTED_COLLECT, stored=stored)
+        seconds = (rates * stored + rest) / REPORTED_COLLECT
+        bench.add("predicted", np.median(seconds), samples=seconds, stored=stored)
 
 
 def _add_step(bench, version, algorithm, stored, run, incremental) -> None:
-    bench.add(
-        "step",
-        run["step"],
-        release=version,
-        algorithm=algorithm,
-        stored=stored,
-        incremental=incremental,
-        share=run["share"],
-        environment_steps=COLLECT[algorithm],
-    )
+    setting = {"release": version, "algorithm": algorithm, "stored": stored, "incremental": incremental}
+    steps, shares = run["steps"], run["shares"]
+    bench.add("step", np.median(steps), samples=steps, environment_steps=COLLECT[algorithm], **setting)
+    bench.add("share", np.median(shares), samples=shares, **setting)

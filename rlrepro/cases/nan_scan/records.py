@@ -8,8 +8,9 @@ RECORDS = (
     Quantity("scan", "s", ("kind", "stored")),  # one call of hasnull
     Quantity("scan_memory", "B", ("kind", "stored", "incremental")),  # host memory on top, at most
     Quantity("stored_bytes", "B", ("kind", "stored")),
-    # a training run, from one collect to the next; `share` is how much of that looks for NaN
-    Quantity("step", "s", ("release", "algorithm", "stored", "incremental", "share", "environment_steps")),
+    # a training run, from one collect to the next, and how much of that time looks for NaN
+    Quantity("step", "s", ("release", "algorithm", "stored", "incremental", "environment_steps")),
+    Quantity("share", "ratio", ("release", "algorithm", "stored", "incremental"), zero=True),
     Quantity("speedup", "ratio", ("algorithm", "stored")),  # of training by the fix
     Quantity("weight_difference", "difference", ("algorithm", "stored")),  # with the fix and without
     Quantity("collect_ratio", "ratio", ("stored", "part")),  # theirs over ours; part: check, or collect and check

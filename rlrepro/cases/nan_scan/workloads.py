@@ -65,9 +65,9 @@ def observed():
 def train(algorithm: str, stored: int, collects: int, incremental: bool = False, bad: tuple = (), **options) -> dict:
     """A training run of so many collects.
 
-    "step": seconds from one collect to the next, the median after the first WARMUP; "share": how much of that time
-    looked for NaN; "whole_reads": how often the whole buffer was read for that; "weights": all weights at the end;
-    "error": what was raised, or None.
+    "steps": seconds from one collect to the next, after the first WARMUP; "shares": how much of each of them looked for
+    NaN; "whole_reads": how often the whole buffer was read for that; "weights": all weights at the end; "error": what
+    was raised, or None.
     """
     seconds, looked, error = [], [], None
     with fix(incremental), observed() as notes:
@@ -84,8 +84,8 @@ def train(algorithm: str, stored: int, collects: int, incremental: bool = False,
     steps, looks = np.diff(seconds)[WARMUP:], np.diff(looked)[WARMUP:]
     weights = torch.cat([each.detach().flatten() for each in trained.parameters()]).numpy()
     return {
-        "step": float(np.median(steps)) if len(steps) else None,
-        "share": float(looks.sum() / steps.sum()) if len(steps) else None,
+        "steps": steps,
+        "shares": looks / steps,
         "whole_reads": notes["whole"],
         "weights": weights,
         "error": error,
@@ -101,14 +101,15 @@ def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict
     return runs
 
 
-def scan_seconds(kind: str, stored: int, repeats: int) -> list[float]:
-    """Seconds of one `hasnull` of such a buffer, `repeats` times."""
-    buffer = filled_buffer(kind, stored)
-    seconds = []
+def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, list[float]]:
+    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns."""
+    buffers = {stored: filled_buffer(kind, stored) for stored in sizes}
+    seconds = {stored: [] for stored in sizes}
     for _ in range(repeats):
-        start = time.perf_counter()
-        buffer.hasnull()
-        seconds.append(time.perf_counter() - start)
+        for stored, buffer in buffers.items():
+            start = time.perf_counter()
+            buffer.hasnull()
+            seconds[stored].append(time.perf_counter() - start)
     return seconds
 
 

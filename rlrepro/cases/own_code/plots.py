@@ -1,7 +1,7 @@
 """Figures of chapter 7, from records."""
 
 from rlrepro.evidence import Records
-from rlrepro.evidence.figures import BUGGY, OURS, caption, new_figure
+from rlrepro.evidence.figures import BUGGY, OURS, add_row, caption, new_figure
 from rlrepro.lab import format_value
 
 PANELS = {
@@ -19,6 +19,8 @@ def plot_before_and_after(records: Records):
     for axes, name in zip(panels, measured, strict=True):
         pair = [records.get(f"own_code.{name}", state=state) for state in ("before", "after")]
         bars = axes.bar(["before", "after"], [record.value for record in pair], color=[BUGGY, OURS], width=0.6)
+        for state, record in zip(("before", "after"), pair, strict=True):
+            add_row(figure, PANELS[name].replace("\n", " "), state, record.value, record.unit)
         axes.bar_label(bars, [format_value(record.value, record.unit) for record in pair], padding=2, fontsize=9)
         axes.set_title(PANELS[name], loc="left", fontsize=9.5)
         axes.set_yticks([])

@@ -72,12 +72,14 @@ def drop() -> None:
         torch.cuda.empty_cache()  # another process may need it
 
 
-def sampler(name: str):
+def sampler(name):
     """A sampler with TD-MPC2's settings: "episode" or "done", what separates trajectories; " cached" after it sets
-    `cache_values`. "ours" is IncrementalSliceSampler."""
+    `cache_values`. "ours" is IncrementalSliceSampler. A function in place of a name makes the sampler itself."""
     from torchrl.data.replay_buffers.samplers import SliceSampler
 
     options = {"num_slices": NUM_SLICES, "truncated_key": None, "strict_length": True}
+    if callable(name):
+        return name(traj_key="episode", **options)
     if name == "ours":
         from rlrepro.fixes import IncrementalSliceSampler
 

@@ -14,23 +14,25 @@ LINES = {  # (release, sampler): its style, colour and name
     (NEWEST, "ours"): ("o-", figures.OURS, "our sampler"),
     (NEWEST, "gather"): ("o:", figures.NEUTRAL, "fetching alone"),
 }
-LOOPS = {"still": "the buffer does not change (pale: cached)", "online": "after each write (pale: cached)"}
+LOOPS = {"still": "the buffer does not change", "online": "after each write"}
 
 
 def _draw(axes, records, name, keys, **setting):
     """One line per (release, sampler), with the exponent of its growth at its end."""
-    labels = []
     for release, sampler in keys:
         style, color, label = LINES[release, sampler]
-        times = records.series(f"slice_sampler.{name}", "stored", release=release, sampler=sampler, **setting)
-        stored, seconds = list(times), list(times.values())
-        axes.plot(stored, seconds, style, color=color)
-        text = f"{label}: stored$^{{{growth_exponent(stored, seconds):.2f}}}$"
-        labels.append((stored[-1], seconds[-1], text, color))
-    figures.millions_axis(axes.xaxis, stored)
+        times = records.along(f"slice_sampler.{name}", "stored", release=release, sampler=sampler, **setting)
+        text = f"{label}: stored$^{{{_growth(times):.2f}}}$"
+        figures.draw_line(axes, times, color, text, style)
+    figures.millions_axis(axes.xaxis, times)
     figures.seconds_axis(axes.yaxis)
-    figures.label_lines_at_side(axes, labels)
+    figures.equal_decades(axes)
+    figures.label_lines(axes)
     axes.set(xlabel="transitions stored")
+
+
+def _growth(times: dict) -> float:
+    return growth_exponent(list(times), [record.value for record in times.values()])
 
 
 def plot_sample_against_stored(records: Records, storage: str = "cpu"):
@@ -60,15 +62,13 @@ def plot_sample_against_capacity(records: Records):
     """Time of one sample against the capacity, with the same transitions stored."""
     figure, axes = figures.new_figure("The same transitions stored, in buffers of growing capacity", width=8.4)
     setting = least(records)
-    times = records.series("slice_sampler.sample", "capacity", **setting)
-    capacities, seconds = list(times), list(times.values())
-    axes.plot(capacities, seconds, "o-", color=figures.BUGGY)
-    exponent = growth_exponent(capacities, seconds)
-    text = f"torchrl {BUGGY}: capacity$^{{{exponent:.2f}}}$"
-    figures.millions_axis(axes.xaxis, capacities)
+    times = records.along("slice_sampler.sample", "capacity", **setting)
+    figures.draw_line(axes, times, figures.BUGGY, f"torchrl {BUGGY}: capacity$^{{{_growth(times):.2f}}}$")
+    figures.millions_axis(axes.xaxis, times)
     figures.seconds_axis(axes.yaxis)
-    axes.set_ylim(min(seconds) / 3, max(seconds) * 3)
-    figures.label_lines_at_side(axes, [(capacities[-1], seconds[-1], text, figures.BUGGY)])
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 3, high * 3)
+    figures.label_lines(axes)
     axes.set(xlabel="capacity (transitions)", ylabel="time of one buffer.sample()")
     record = records.get("slice_sampler.sample", **setting)
     figures.caption(figure, record, f"{record.setting['stored']:,} transitions stored, by episode id")
@@ -80,23 +80,19 @@ def plot_moved(records: Records):
     figure, axes = figures.new_figure("Bytes that one sample moves, and the time it takes")
     for release, color in ((BUGGY, figures.BUGGY), (NEWEST, figures.UPSTREAM)):
         moved, taken = (
-            records.series(f"slice_sampler.{name}", "dtype", release=release) for name in ("moved", "moved_in")
+            records.along(f"slice_sampler.{name}", "dtype", release=release) for name in ("moved", "moved_in")
         )
-        kinds = sorted(moved, key=moved.get)
-        where = {"xytext": (6, -14)} if release == BUGGY else {"xytext": (-6, 8), "ha": "right"}
-        axes.plot(
-            [moved[kind] for kind in kinds],
-            [taken[kind] for kind in kinds],
-            "o-",
-            color=color,
-            label=f"torchrl {release}",
-        )
+        kinds = sorted(moved, key=lambda kind: moved[kind].value)
+        where = {"xytext": (0, -18), "ha": "center"} if release == BUGGY else {"xytext": (-6, 8), "ha": "right"}
+        times = {moved[kind].value: taken[kind] for kind in kinds}
+        figures.draw_line(axes, times, color, f"torchrl {release}", x="B")
         for kind in kinds:
-            axes.annotate(kind, (moved[kind], taken[kind]), color=color, textcoords="offset points", **where)
-    axes.legend(frameon=False, labelcolor="linecolor")
+            at = moved[kind].value, taken[kind].value
+            axes.annotate(kind, at, color=color, textcoords="offset points", **where)
+    axes.margins(x=0.15, y=0.25)
     figures.bytes_axis(axes.xaxis)
     figures.seconds_axis(axes.yaxis)
-    axes.margins(x=0.1, y=0.25)
+    figures.label_lines(axes)
     axes.set(xlabel="bytes read and written", ylabel="time of one sampler.sample()")
     record = records.get("slice_sampler.moved", release=BUGGY)
     figures.caption(figure, record, f"{record.setting['stored']:,} transitions stored, ids of three widths")
@@ -105,23 +101,27 @@ def plot_moved(records: Records):
 
 def plot_timeline(records: Records):
     """Both loops in each release, oldest first."""
-    figure, both = figures.new_figure("Release by release", width=9, height=5.6, rows=2)
+    figure, both = figures.new_figure("Release by release", width=9, height=6, columns=2)
     for axes, (loop, title) in zip(both, LOOPS.items(), strict=True):
-        for offset, sampler in ((-0.2, "episode"), (0.2, "episode cached")):
-            points = records.all("slice_sampler.timeline", loop=loop, sampler=sampler)
-            for position, point in enumerate(points):
+        points = records.all("slice_sampler.timeline", loop=loop)
+        releases = [point.setting["release"] for point in points if point.setting["sampler"] == "episode"]
+        for sampler, marker in (("episode", "o"), ("episode cached", "s")):
+            by_release = {
+                releases.index(point.setting["release"]): point
+                for point in points
+                if point.setting["sampler"] == sampler
+            }
+            for position, point in by_release.items():
                 color = figures.BUGGY if point.setting["release"] == BUGGY else figures.UPSTREAM
-                shade = 0.45 if sampler == "episode cached" else 1
-                milliseconds = point.value * 1e3
-                axes.bar(position + offset, milliseconds, color=color, width=0.38, alpha=shade)
-                text = f"{milliseconds:.2g}"
-                axes.text(position + offset, milliseconds, text, ha="center", va="bottom", color=color, fontsize=9)
-        axes.set_xticks(range(len(points)), [point.setting["release"] for point in points])
+                figures.draw_dot(axes, point, position, color, releases[position], f"{title}, {sampler}", marker)
+        axes.set_yticks(range(len(releases)), releases)
+        axes.set_ylim(len(releases) - 0.5, -0.5)
         axes.set_title(title, loc="left", fontsize=10)
-        axes.margins(y=0.2)
-        axes.grid(axis="x", visible=False)
-        axes.set(ylabel="ms per sample")
-    both[-1].set(xlabel="torchrl release")
+        axes.set(xlabel="time of a sample (hollow: cached)")
+    both[1].sharex(both[0])
+    figures.seconds_axis(both[0].xaxis)
+    figures.seconds_axis(both[1].xaxis)
+    both[0].set(ylabel="torchrl release")
     record = points[0]
     figures.caption(figure, record, f"{record.setting['stored']:,} transitions stored, by episode id")
     return figure

@@ -25,14 +25,23 @@ class Settings:
     crowd_step: float
     runs: tuple[int, ...]  # training runs side by side
     run_workers: int  # environments of each
-    run_seconds: float  # that they are measured
+    run_seconds: float  # that they are measured each time
+    turns: int
 
 
 SETTINGS = {
-    "tiny": Settings((2e-4, LONG), 0.05, 3, (1, 4), 1e-3, (1, 2), 2, 0.5),
-    "smoke": Settings((5e-5, 2e-4, 1e-3, LONG), 0.1, 7, (1, 2, 4), 1e-3, (1, 2, 4), 2, 1.0),
+    "tiny": Settings((2e-4, LONG), 0.05, 3, (1, 4), 1e-3, (1, 2), 2, 0.3, 2),
+    "smoke": Settings((5e-5, 2e-4, 1e-3, LONG), 0.1, 7, (1, 2, 4), 1e-3, (1, 2, 4), 2, 0.4, 2),
     "full": Settings(
-        (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, LONG, 0.1), 0.5, 11, (1, 2, 4, 8), 1e-3, (1, 2, 4, 8), 2, 5.0
+        (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, LONG, 0.1),
+        block_seconds=0.5,
+        blocks=11,
+        crowds=(1, 2, 4, 8),
+        crowd_step=1e-3,
+        runs=(1, 2, 4, 8),
+        run_workers=2,
+        run_seconds=2.0,
+        turns=5,
     ),
 }
 

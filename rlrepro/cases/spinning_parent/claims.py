@@ -1,8 +1,12 @@
 """What the commit says of the wait, what we say, and how measurements judge both."""
 
+import numpy as np
+
 from rlrepro.cases.spinning_parent import CHAPTER, LONG, NEWEST, SLEEPING, SPINNING
-from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.claims import Claim, Finding, Verdict
+from rlrepro.evidence.estimates import Estimate, estimate
 from rlrepro.evidence.records import Record, Records
+from rlrepro.evidence.rules import at_least, weighed
 from rlrepro.lab.units import format_value
 
 KEEPS, LEAVES = 0.8, 0.2  # of a core: from here on it is kept busy, up to here it is left to others
@@ -26,66 +30,71 @@ def judge_core_kept_busy(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
     busy = {
-        release: records.get("spinning_parent.parent_cpu", release=release, wait="theirs", seconds=LONG).value
+        release: _as_estimate(records.get("spinning_parent.parent_cpu", release=release, wait="theirs", seconds=LONG))
         for release in (SLEEPING, SPINNING, NEWEST)
     }
     figure = f"steps of {format_value(LONG, 's')}: " + ", ".join(
-        f"{release} {value:.0%} of a core" for release, value in busy.items()
+        f"{release} {cores} cores" for release, cores in busy.items()
     )
+    compared = [(busy[SPINNING], KEEPS), (busy[NEWEST], KEEPS), (busy[SLEEPING], LEAVES)]
     if min(busy[SPINNING], busy[NEWEST]) >= KEEPS and busy[SLEEPING] <= LEAVES:
-        return Verdict("supported", figure, "the parent computes nothing in that time")
+        return weighed("supported", figure, "the parent computes nothing in that time", *compared)
     if max(busy[SPINNING], busy[NEWEST]) <= LEAVES:
-        return Verdict("refuted", figure, f"up to {LEAVES:.0%} counts as asleep")
-    return Verdict("partly", figure, f"from {KEEPS:.0%} on it counts as kept busy, up to {LEAVES:.0%} as left free")
+        asleep = [(busy[SPINNING], LEAVES), (busy[NEWEST], LEAVES)]
+        return weighed("refuted", figure, f"up to {LEAVES} cores count as asleep", *asleep)
+    why = f"from {KEEPS} cores on one counts as kept busy, up to {LEAVES} as left free"
+    return weighed("partly", figure, why, *compared)
 
 
-def judge_faster(records: Records) -> Verdict:
+def judge_faster(records: Records) -> Finding | Verdict:
     if verdict := _one_core(records):
         return verdict
-    most = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
-    figure = f"with {environments(most)}, sleeping takes at most {_time(most)}"
-    if most.value >= COMMIT:
-        return Verdict("supported", figure, f"the commit measured {COMMIT:.2f}× the frames per second")
-    if most.spread[0] > 1:
-        return Verdict("partly", figure, f"faster, but by less than the {COMMIT - 1:.0%} of the commit")
-    return Verdict("refuted", figure, "even where the parent has a core to itself, sleeping is not slower")
+    slowest = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
+    figure = f"with {environments(slowest)}, sleeping takes at most {_time(slowest)}"
+    because = {"refuted": "even where the parent has a core to itself"}
+    return Finding(figure, [_as_estimate(slowest)], because)
 
 
-def judge_crowd(records: Records) -> Verdict:
+def judge_crowd(records: Records) -> Finding | Verdict:
     cores = _cores(records)
     crowded = [r for r in records.all("spinning_parent.crowd_ratio") if r.setting["workers"] >= cores]
     if not crowded:
         most = max(r.setting["workers"] for r in records.where("spinning_parent.crowd_ratio"))
         return Verdict("not testable here", f"{cores} cores", f"at most {most} environments were measured")
     worst = max(crowded, key=lambda record: record.value)
-    seconds, ratio = format_value(worst.setting["seconds"], "s"), format_value(worst.value, "ratio")
-    figure = f"{environments(worst)} on {cores} cores, {seconds} each: a step takes {ratio}"
-    return _slowed_down(worst.value, figure, "the time that it takes with a parent that sleeps")
+    seconds, slower = format_value(worst.setting["seconds"], "s"), _as_estimate(worst)
+    figure = (
+        f"{environments(worst)} on {cores} cores, {seconds} each: a step takes {slower}× the time that it takes with a "
+        "parent that sleeps"
+    )
+    return Finding(figure, [slower])
 
 
-def judge_side_by_side(records: Records) -> Verdict:
+def judge_side_by_side(records: Records) -> Finding | Verdict:
     cores = _cores(records)
     runs = records.all("spinning_parent.side_by_side_ratio")
     crowded = [r for r in runs if r.setting["runs"] > 1 and r.setting["runs"] * (1 + r.setting["workers"]) > cores]
     if not crowded:
         return Verdict("not testable here", f"{cores} cores", "each run had cores enough for all of its processes")
     worst = max(crowded, key=lambda record: record.value)
-    gain = format_value(worst.value, "ratio")
-    figure = f"{worst.setting['runs']} runs of {environments(worst)} on {cores} cores: {gain} the steps per second"
-    return _slowed_down(worst.value, figure, "of the same runs, with parents that sleep")
+    gain = _as_estimate(worst)
+    figure = (
+        f"{worst.setting['runs']} runs of {environments(worst)} on {cores} cores: {gain}× the steps per second, with "
+        "parents that sleep"
+    )
+    return Finding(figure, [gain])
 
 
 def judge_ours(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
-    cpu = records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG).value
-    long = records.get("spinning_parent.ours_ratio", seconds=LONG)
-    worst = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
-    figure = (
-        f"steps of {format_value(LONG, 's')}: {cpu:.1%} of a core, {long.value:.3f}× the time; at most {_time(worst)}"
-    )
-    holds = cpu <= OURS_CPU and long.value <= OURS_LONG and worst.value <= OURS_SHORT
-    return Verdict("supported" if holds else "refuted", figure, "ours against torchrl's own, in turns")
+    cpu = _as_estimate(records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG))
+    long = _as_estimate(records.get("spinning_parent.ours_ratio", seconds=LONG))
+    slowest = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
+    figure = f"steps of {format_value(LONG, 's')}: {cpu} cores, {long}× the time; at most {_time(slowest)}"
+    compared = (cpu, OURS_CPU), (long, OURS_LONG), (_as_estimate(slowest), OURS_SHORT)
+    holds = all(number <= bound for number, bound in compared)
+    return weighed("supported" if holds else "refuted", figure, "ours against torchrl's own, in turns", *compared)
 
 
 def judge_late(records: Records) -> Verdict:
@@ -102,8 +111,8 @@ def judge_late(records: Records) -> Verdict:
     return Verdict("partly", figure, "not in exactly the releases with the loop")
 
 
-def _slowed_down(ratio: float, figure: str, why: str) -> Verdict:
-    return Verdict("supported" if ratio >= SLOWER else "refuted", figure, f"{why}; from {SLOWER}× on it counts")
+def _as_estimate(record: Record) -> Estimate:
+    return estimate(np.abs, record)
 
 
 def environments(record: Record) -> str:
@@ -112,9 +121,10 @@ def environments(record: Record) -> str:
 
 
 def _time(record: Record) -> str:
-    return f"{record.value:.3f}× the time (environments' steps of {format_value(record.setting['seconds'], 's')})"
+    return f"{_as_estimate(record)}× the time (environments' steps of {format_value(record.setting['seconds'], 's')})"
 
 
+SLOWED_DOWN = at_least(SLOWER)
 SEE, OTHERS = "See the parent work", "What it costs others"
 BUYS, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
 CLAIMS = [
@@ -131,9 +141,10 @@ CLAIMS = [
         CHAPTER,
         BUYS,
         judge_faster,
+        at_least(COMMIT),
     ),
-    Claim("PE3", "It takes time from environments that need all cores", CHAPTER, OTHERS, judge_crowd),
-    Claim("PE4", "Training runs side by side get less done", CHAPTER, OTHERS, judge_side_by_side),
+    Claim("PE3", "It takes time from environments that need all cores", CHAPTER, OTHERS, judge_crowd, SLOWED_DOWN),
+    Claim("PE4", "Training runs side by side get less done", CHAPTER, OTHERS, judge_side_by_side, SLOWED_DOWN),
     Claim(
         "PE5",
         "PatientParallelEnv takes at most a tenth of a core at steps of 20 ms, and 5% more time at any",

@@ -60,11 +60,14 @@ def side_by_side(bench: Bench) -> None:
     settings, newest = bench.settings, _releases(bench)[-1]
     each = settings.run_workers, settings.crowd_step, settings.run_seconds
     for runs in settings.runs:
-        totals = {wait: newest.run(workloads.side_by_side, runs, wait, *each) for wait in ("theirs", "ours")}
-        for wait, total in totals.items():
-            bench.add("throughput", total, wait=wait, runs=runs, workers=settings.run_workers)
-        ratio = totals["ours"] / totals["theirs"]
-        bench.add("side_by_side_ratio", ratio, runs=runs, workers=settings.run_workers)
+        totals = {"theirs": [], "ours": []}
+        for _ in range(settings.turns):
+            for wait, found in totals.items():
+                found.append(newest.run(workloads.side_by_side, runs, wait, *each))
+        for wait, found in totals.items():
+            _add_median(bench, "throughput", found, wait=wait, runs=runs, workers=settings.run_workers)
+        steps = Comparison(tuple(totals["ours"]), tuple(totals["theirs"]))
+        bench.add_ratio("side_by_side_ratio", steps, runs=runs, workers=settings.run_workers)
 
 
 def loaded_state(bench: Bench) -> None:

@@ -19,16 +19,14 @@ def plot_parent_cpu(records: Records):
         (NEWEST, "theirs", figures.BUGGY, "-", f"torchrl {NEWEST}"),
         (NEWEST, "ours", figures.OURS, "-", "PatientParallelEnv"),
     )
-    labels = []
     for release, wait, color, style, text in lines:
         if not records.where("spinning_parent.parent_cpu", release=release, wait=wait):
             continue  # ours is measured later
-        busy = records.series("spinning_parent.parent_cpu", "seconds", release=release, wait=wait)
-        axes.plot(list(busy), list(busy.values()), f"o{style}", color=color)
-        labels.append((max(busy), busy[max(busy)], text, color))
+        busy = records.along("spinning_parent.parent_cpu", "seconds", release=release, wait=wait)
+        figures.draw_line(axes, busy, color, text, f"o{style}", x="s")
     axes.set(xlabel=STEP, ylabel="cores that the parent keeps busy", ylim=(0, 1.1))
     figures.seconds_axis(axes.xaxis)
-    figures.label_lines_at_side(axes, labels)
+    figures.label_lines(axes)
     record = records.get("spinning_parent.parent_cpu", release=NEWEST, wait="theirs")
     figures.caption(figure, record, f"{environments(record)}, median of blocks of steps")
     return figure
@@ -37,15 +35,13 @@ def plot_parent_cpu(records: Records):
 def plot_crowds(records: Records):
     """Time of a step against the number of environments, which need a core each."""
     figure, axes = figures.new_figure("One step of W environments that compute", width=8)
-    labels = []
     for wait, (color, text) in WAITS.items():
-        steps = records.series("spinning_parent.crowd_step", "workers", wait=wait)
-        axes.plot(list(steps), list(steps.values()), "o-", color=color)
-        labels.append((max(steps), steps[max(steps)], text, color))
+        steps = records.along("spinning_parent.crowd_step", "workers", wait=wait)
+        figures.draw_line(axes, steps, color, text)
     axes.axvline(records.get("spinning_parent.cores").value, color=figures.NEUTRAL, linestyle=":")
     figures.count_axis(axes.xaxis, steps)
     figures.seconds_axis(axes.yaxis)
-    figures.label_lines_at_side(axes, labels)
+    figures.label_lines(axes)
     axes.set(xlabel="environments (dotted: as many as cores)", ylabel="time of ParallelEnv.step")
     record = records.get("spinning_parent.crowd_step")
     figures.caption(figure, record, f"{format_value(record.setting['seconds'], 's')} of computing each")
@@ -55,15 +51,13 @@ def plot_crowds(records: Records):
 def plot_side_by_side(records: Records):
     """Steps per second of all training runs together, against how many there are."""
     figure, axes = figures.new_figure("Training runs side by side", width=8)
-    labels = []
     for wait, (color, text) in WAITS.items():
-        steps = records.series("spinning_parent.throughput", "runs", wait=wait)
-        axes.plot(list(steps), list(steps.values()), "o-", color=color)
-        labels.append((max(steps), steps[max(steps)], text, color))
+        steps = records.along("spinning_parent.throughput", "runs", wait=wait)
+        figures.draw_line(axes, steps, color, text)
     axes.set(xlabel="training runs at once", ylabel="steps per second, all together")
     axes.set_ylim(bottom=0)
     figures.count_axis(axes.xaxis, steps)
-    figures.label_lines_at_side(axes, labels)
+    figures.label_lines(axes)
     record = records.get("spinning_parent.throughput")
     figures.caption(figure, record, f"{environments(record)} each")
     return figure
@@ -73,16 +67,11 @@ def plot_ours_ratio(records: Records):
     """Time of a step, ours over theirs, against the time of an environment's step."""
     figure, axes = figures.new_figure("Sleeping against polling: time of a step", width=8)
     ratios = sorted(records.all("spinning_parent.ours_ratio"), key=lambda record: record.setting["seconds"])
-    seconds, values = [record.setting["seconds"] for record in ratios], [record.value for record in ratios]
-    around = [
-        [record.value - record.spread[0] for record in ratios],
-        [record.spread[1] - record.value for record in ratios],
-    ]
-    axes.errorbar(seconds, values, around, fmt="o-", color=figures.OURS, capsize=3)
+    figures.draw_line(axes, {record.setting["seconds"]: record for record in ratios}, figures.OURS, "_ours", x="s")
     axes.axhline(1, color=figures.NEUTRAL, linewidth=1)
     axes.axhline(OURS_SHORT, color=figures.BUGGY, linestyle=":")
     figures.seconds_axis(axes.xaxis)
     axes.set(xlabel=STEP, ylabel="ours over theirs (dotted: 5% slower)")
     record = ratios[0]
-    figures.caption(figure, record, f"{environments(record)}, blocks in turns, with their spread")
+    figures.caption(figure, record, f"{environments(record)}, blocks in turns")
     return figure

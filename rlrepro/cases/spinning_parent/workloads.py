@@ -12,8 +12,8 @@ WARM_UP = 20  # steps; more than PatientParallelEnv takes to know how long wakin
 _shared = {}  # what a forked run has from the process that forked it
 
 
-def open_env(workers: int, seconds: float, wait: str = "theirs"):
-    """A ParallelEnv of `FixedTime` environments, reset; "ours" is PatientParallelEnv."""
+def open_env(workers: int, seconds: float, wait="theirs"):
+    """A ParallelEnv of `FixedTime` environments, reset; "ours" is PatientParallelEnv, and a function makes another."""
     import torch
     from torchrl.envs import ParallelEnv
 
@@ -21,6 +21,8 @@ def open_env(workers: int, seconds: float, wait: str = "theirs"):
 
     if wait == "ours":
         from rlrepro.fixes import PatientParallelEnv as ParallelEnv
+    elif callable(wait):
+        ParallelEnv = wait
     torch.set_num_threads(1)
     env = ParallelEnv(workers, partial(FixedTime, seconds), mp_start_method="fork")
     env.reset()
@@ -89,7 +91,7 @@ def _share(barrier) -> None:
     _shared["barrier"] = barrier
 
 
-def steps_late(wait: str) -> int:
+def steps_late(wait) -> int:
     """How many steps the transitions after `load_state_dict` lag behind, with a state in which ten steps are counted;
     each step takes long enough that a parent which does not wait for it is seen."""
     env = open_env(2, 0.05, wait)

@@ -24,6 +24,7 @@ def plot_profile(records: Records, updates: dict[str, dict]):
             if stage != "collect":  # too narrow for its name
                 text, transform = f"{stage}\n{format_value(update['stages'][stage], 'B')}", axes.get_xaxis_transform()
                 axes.text((start + end) / 2, 1.02, text, transform=transform, ha="center", fontsize=9.5)
+            figures.add_row(figure, f"tianshou {release}", stage, update["stages"].get(stage, 0), "B")
         axes.plot(seconds, live / MIB, color=figures.BUGGY if release == BUGGY else figures.UPSTREAM, lw=0.9)
         axes.set(ylabel=f"tianshou {release}\nlive on the card (MiB)", xlim=(0, seconds[-1]))
         axes.set_ylim(0, 1.05 * highest / MIB)
@@ -43,8 +44,8 @@ def plot_grid(records: Records):
             (record.setting["max_batchsize"], record.setting["batch_size"]): record.setting["failed"]
             for record in records.all("two_batch_sizes.fits", release=release)
         }
-        _heat_map(axes, failing)
         axes.set_title(f"tianshou {release}", fontsize=11)
+        _heat_map(axes, failing)
     panels[-1].set_ylabel("")
     record = records.get("two_batch_sizes.fits")
     figures.caption(figure, record, f"{_rollout(record.setting)}, {record.setting['gib']:g} GiB")
@@ -70,37 +71,29 @@ def _heat_map(axes, failing: dict[tuple[int, int], str | None]) -> None:
     chunks, batches = (sorted({pair[which] for pair in failing}) for which in (0, 1))
     does_fail = [[failing[chunk, batch] is not None for batch in batches] for chunk in chunks]
     colors = ListedColormap([figures.UPSTREAM, figures.BUGGY])
-    axes.imshow(does_fail, cmap=colors, vmin=0, vmax=1, alpha=0.8, origin="lower", aspect="auto")
+    axes.pcolormesh(does_fail, cmap=colors, vmin=0, vmax=1, edgecolors="white", lw=2)
     for row, chunk in enumerate(chunks):
         for column, batch in enumerate(batches):
             text = failing[chunk, batch] or "fits"
-            axes.text(column, row, text, ha="center", va="center", color="white", fontsize=9, fontweight="bold")
-    axes.set_xticks(range(len(batches)), [f"{size:,}" for size in batches])
-    axes.set_yticks(range(len(chunks)), [f"{size:,}" for size in chunks])
+            place = {"ha": "center", "va": "center", "color": "white", "fontsize": 8, "fontweight": "bold"}
+            axes.text(column + 0.5, row + 0.5, text.replace("_", "_\n"), **place)
+            axes.figure.rows.append((axes.get_title(), f"{chunk:,} and {batch:,}", text, ""))
+    axes.set_xticks(np.arange(len(batches)) + 0.5, [f"{size:,}" for size in batches])
+    axes.set_yticks(np.arange(len(chunks)) + 0.5, [f"{size:,}" for size in chunks])
     axes.set(xlabel="batch_size", ylabel="max_batchsize")
     axes.grid(visible=False)
-    axes.set_xticks(np.arange(0.5, len(batches) - 1), minor=True)
-    axes.set_yticks(np.arange(0.5, len(chunks) - 1), minor=True)
-    axes.grid(which="minor", color="white", lw=2)
-    axes.tick_params(which="minor", length=0)
 
 
 def plot_collecting(records: Records):
     """The peak memory of one step of the collector, by release."""
     figure, axes = figures.new_figure("Memory of one step of collecting", height=2.8)
     steps = records.all("two_batch_sizes.collecting")
-    for position, record in enumerate(steps):
-        gradients = record.setting["with_gradients"]
-        color = figures.BUGGY if gradients else figures.UPSTREAM
-        axes.barh(position, record.value / MIB, color=color, height=0.6)
-        text = f" {format_value(record.value, 'B')}, {'with' if gradients else 'without'} gradients"
-        axes.text(record.value / MIB, position, text, va="center", color=color, fontweight="bold")
-    names = [record.setting["release"] + (", no_grad" if record.setting["no_grad"] else "") for record in steps]
-    axes.set_yticks(range(len(steps)), [f"tianshou {name}" for name in names])
-    axes.invert_yaxis()
-    axes.margins(x=0.6)
-    axes.set_xlim(left=0)
-    axes.grid(axis="y", visible=False)
+    values = []
+    for record in steps:
+        gradients, no_grad = record.setting["with_gradients"], ", no_grad" if record.setting["no_grad"] else ""
+        name = f"tianshou {record.setting['release']}{no_grad}: {'with' if gradients else 'without'} gradients"
+        values.append((name, record, figures.BUGGY if gradients else figures.UPSTREAM))
+    figures.draw_values(axes, values, scale=MIB)
     axes.set_xlabel("peak of live memory (MiB)")
     setting = steps[-1].setting
     figures.caption(figure, steps[-1], f"{setting['network']} network, {setting['envs']} environments")
@@ -111,19 +104,13 @@ def plot_largest_batch(records: Records):
     """The largest minibatch of a gradient step that fits on the article's card, for several networks."""
     largest = records.all("two_batch_sizes.largest_batch")
     figure, axes = figures.new_figure(f"The largest minibatch on {largest[0].setting['gib']:g} GiB", height=2.9)
-    for position, record in enumerate(largest):
-        axes.barh(position, record.value, color=figures.UPSTREAM, height=0.55)
-        text = f" {'at least ' if record.setting['at_least'] else ''}{record.value:,}"
-        axes.text(record.value, position, text, va="center", color=figures.UPSTREAM, fontweight="bold")
+    values = [(record.setting["network"], record, figures.UPSTREAM) for record in largest]
+    open_ended = [record.setting["network"] for record in largest if record.setting["at_least"]]
+    figures.draw_values(axes, values, unit="count", log=True, at_least=open_ended)
     axes.axvline(8, color=figures.BUGGY, ls="--", lw=1.5)
-    axes.text(8, len(largest) - 1.5, " the article's 8", color=figures.BUGGY, va="center", fontsize=10)
-    axes.set_yticks(range(len(largest)), [record.setting["network"] for record in largest])
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(1, 32 * max(record.value for record in largest))
+    axes.set_xlim(left=4)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel("batch_size")
+    axes.set_xlabel("batch_size (dashed: the article's 8)")
     figures.caption(figure, largest[0], "tianshou 2.0.1, planned with FakeTensors, without margins")
     return figure
 
@@ -144,7 +131,9 @@ def plot_random_updates(records: Records):
         (-0.17, tensors, figures.UPSTREAM, "tensors"),
         (0.17, with_margin, figures.OURS, "with margin"),
     ):
-        axes.plot(ratios, heights + shift + spread, ".", color=color, ms=5, alpha=0.6, mew=0, label=name)
+        axes.plot(ratios, heights + shift + spread, "o", color=color, ms=4, mew=0, label=name)
+        for algorithm, height in zip(algorithms, range(len(algorithms)), strict=True):
+            figures.add_row(figure, f"{algorithm}, {name}", "median", np.median(ratios[heights == height]), "ratio")
     axes.axvline(1, color=figures.BUGGY, ls="--", lw=1.5)
     axes.set_yticks(range(len(algorithms)), algorithms)
     axes.invert_yaxis()

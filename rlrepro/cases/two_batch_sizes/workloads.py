@@ -94,15 +94,24 @@ def update(
     return result | ({"trace": traced.points, "spans": observer.spans} if trace else {})
 
 
-def collecting(envs: int, network: str = "residual", device: str = "cpu", no_grad: bool = False) -> dict:
-    """One step of the release's Collector in `envs` environments: "peak_bytes" of live tensors, weights included, and
-    whether the actor ran "with_gradients". `no_grad` wraps the collector's method in torch.no_grad."""
+def in_no_grad(collector) -> None:
+    """Our fix: collecting keeps no activations for a backward pass."""
+    collector.collect = torch.no_grad()(collector.collect)
+
+
+def collecting(envs: int, network: str = "residual", device: str = "cpu", no_grad: bool = False, fix=None) -> dict:
+    """One step of the release's Collector in `envs` environments: "peak_bytes" of live tensors, weights included,
+    whether the actor ran "with_gradients", the "actions", and whether gradients are recorded "afterwards". `no_grad`
+    wraps the collector's method in torch.no_grad; `fix` is a function that changes the collector in another way."""
     algorithm = ppo(*visual_networks(network, device=device))
     grad_modes = []
     policy_of(algorithm).register_forward_pre_hook(lambda *_: grad_modes.append(torch.is_grad_enabled()))
     with VirtualCard(None, device=device) as card:
-        _collect(algorithm, envs, envs, no_grad)
-    return {"peak_bytes": card.peak_bytes, "with_gradients": any(grad_modes)}
+        buffer = _collect(algorithm, envs, envs, in_no_grad if no_grad else fix)
+    afterwards = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    result = {"peak_bytes": card.peak_bytes, "with_gradients": any(grad_modes)}
+    return result | {"actions": buffer.act[: len(buffer)].tolist(), "afterwards": afterwards}
 
 
 def edge_case(rollout: int = 100, max_batchsize: int | None = 32, batch_size: int | None = 32) -> dict:
@@ -134,14 +143,14 @@ def _filled_buffer(network: str, rollout: int, device: str):
     return _collect(ppo(*visual_networks(network, device=device)), rollout)
 
 
-def _collect(algorithm, steps: int, envs: int = ENVS, no_grad: bool = False):
+def _collect(algorithm, steps: int, envs: int = ENVS, fix=None):
     from tianshou.data import Collector, VectorReplayBuffer
     from tianshou.env import DummyVectorEnv
 
     buffer = VectorReplayBuffer(steps, envs)
     collector = Collector(policy_of(algorithm), DummyVectorEnv([RandomFrames] * envs), buffer)
-    if no_grad:
-        collector.collect = torch.no_grad()(collector.collect)
+    if fix:
+        fix(collector)
     collector.reset()
     collector.collect(n_step=steps)
     return buffer

@@ -1,9 +1,13 @@
 """What the threads say of the value pass, what we say, and how measurements judge it."""
 
+import numpy as np
+
 from rlrepro.cases.value_pass import CHAPTER
-from rlrepro.evidence.claims import Claim, Verdict
+from rlrepro.evidence.claims import Claim, Finding, Verdict
+from rlrepro.evidence.estimates import estimate
 from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.records import Records
+from rlrepro.evidence.rules import Rule, longer
 from rlrepro.lab.units import format_value
 
 LINEAR = (0.9, 1.05)  # exponents that count as growing with the train batch; constant terms flatten small ones
@@ -125,15 +129,9 @@ def judge_same(records: Records) -> Verdict:
     return Verdict("partly", figure, "bit for bit in one chunk; in several, up to the rounding of other batch sizes")
 
 
-def judge_slower(records: Records) -> Verdict:
-    record = records.get("value_pass.time_ratio")
-    low, high = record.spread
-    figure = f"ours takes {record.value:.2f}× the time of RLlib's ({low:.2f} to {high:.2f})"
-    if low > 1:
-        return Verdict("supported", figure, "chunks cost time here, beyond the spread of the measurement")
-    if high < 1:
-        return Verdict("refuted", figure, "chunks are faster here, beyond the spread of the measurement")
-    return Verdict("partly", figure, "no difference here beyond the spread of the measurement")
+def judge_slower(records: Records) -> Finding:
+    slower = estimate(np.abs, records.get("value_pass.time_ratio"))
+    return Finding(f"ours takes {slower}× the time of RLlib's", [slower], {"refuted": "chunks are faster here"})
 
 
 def _thread(records: Records) -> tuple[int, int, int]:
@@ -147,8 +145,8 @@ def _modules_rows(records: Records) -> int:
     return records.get("value_pass.peak", modules=most).setting["rows"]
 
 
-def _claim(number: int, sentence: str, section: str, judge) -> Claim:
-    return Claim(f"RL{number}", sentence, CHAPTER, section, judge)
+def _claim(number: int, sentence: str, section: str, judge, rule: Rule | None = None) -> Claim:
+    return Claim(f"RL{number}", sentence, CHAPTER, section, judge, rule)
 
 
 CLAIMS = [
@@ -185,5 +183,5 @@ CLAIMS = [
         "Is the result the same, and is it slower?",
         judge_same,
     ),
-    _claim(9, "Chunks take longer (this chapter)", "Is the result the same, and is it slower?", judge_slower),
+    _claim(9, "Chunks take longer (this chapter)", "Is the result the same, and is it slower?", judge_slower, longer()),
 ]

@@ -119,8 +119,7 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
     import tree
 
     run = ValuePass(network, rows, minibatch, way, device, modules)
-    memory = peak_memory(run, device=device)
-    module, calls = run.learner.module[MODULE].unwrapped(), []
+    module, calls, own = run.learner.module[MODULE].unwrapped(), [], []
     compute_values = module.compute_values
 
     def spy(batch, embeddings=None):
@@ -128,12 +127,16 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
         calls.append((values.numel(), values.requires_grad))
         return values
 
+    def keeping_count():
+        result = run()
+        own.append(_own_bytes(result, device))
+        return result
+
     module.compute_values = spy
-    result = run()
-    del module.compute_values
+    memory = peak_memory(keeping_count, device=device)
     return {
         "peak": memory.peak_bytes,
-        "held": memory.held_bytes - _own_bytes(result, device),
+        "held": memory.held_bytes - own[-1],
         "batch": sum(each.nbytes for each in tree.flatten(run.columns) if isinstance(each, torch.Tensor)),
         "largest_call": max(numel for numel, _ in calls),
         "with_gradients": any(requires for _, requires in calls),

@@ -1,6 +1,7 @@
 """The site: executed notebooks, prose and records become a Jupyter Book.
 
-`assemble` puts the book's source together: `template_context` has what the prose may refer to, `api` documents
-packages, `reference_tabs` adds the figures of the reference machines, and `scripts` fetches the scripts that pages
-need. `build` calls Jupyter Book, with `offline` as a Sphinx extension.
+`assemble` puts the book's source together: `template_context` has what the prose may refer to, `front_page` makes cards
+and tiles, `reference_pages` and `api` document commands, rules and packages, `reference_tabs` adds the figures of the
+reference machines, and `scripts` fetches the scripts that pages need. `build` calls Jupyter Book, with `offline` as a
+Sphinx extension.
 """

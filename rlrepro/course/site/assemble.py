@@ -13,7 +13,9 @@ from rlrepro.course.site.reference_tabs import reference_tabs
 from rlrepro.course.site.scripts import scripts
 from rlrepro.course.site.template_context import template_context
 
-BOOK = Path(__file__).parents[3] / "book"
+ROOT = Path(__file__).parents[3]
+BOOK = ROOT / "book"
+OWN_SCRIPTS = sorted(Path(__file__).parent.glob("*.js"))
 # In place of our tags, those that Jupyter Book knows; a notebook may have Jupyter Book's own tags as well.
 SITE_TAGS = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
 NOT_COPIED = shutil.ignore_patterns("_build", "__pycache__")
@@ -32,8 +34,9 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     """
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(BOOK, target, ignore=NOT_COPIED)
-    shutil.copy(BOOK.parent / "CITATION.cff", target)
-    _fill_in(target, template_context(run, results, target / "figures", repository))
+    shutil.copy(ROOT / "CITATION.cff", target)
+    _fill_in(target, template_context(run, results, repository))
+    _add_readme(target, repository)
     _configure(target / "_config.yml", repository)
     pages = re.findall(r"file: (notebooks/\S+)", (target / "_toc.yml").read_text())
     missing = [page for page in pages if not (run / f"{Path(page).name}.ipynb").exists()]
@@ -43,11 +46,11 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
     for page in pages:
         notebook = _read(run / f"{Path(page).name}.ipynb")
         make_page(notebook)
-        notebook.cells += reference_tabs(Path(page).name, results, target / "figures")
+        notebook.cells += reference_tabs(Path(page).name, results)
         nbformat.write(notebook, target / f"{page}.ipynb")
     extra = target / "extra" / "scripts"
     extra.mkdir(parents=True)
-    for path in scripts():
+    for path in [*scripts(), *OWN_SCRIPTS]:
         shutil.copy(path, extra)
 
 
@@ -68,6 +71,14 @@ def _fill_in(target: Path, context: dict) -> None:
             raise NothingToShow(f"{path.relative_to(target)} uses a name that does not exist: {error}") from error
 
 
+def _add_readme(target: Path, repository: str) -> None:
+    """The README as a page: its links to pages lead there, and those to other files to the repository."""
+    text = (ROOT / "README.md").read_text().replace("](book/", "](")
+    text = re.sub(r"\[([A-Z]+\.md)\]\(\1\)", rf"[\1]({repository}/blob/main/\1)" if repository else r"`\1`", text)
+    shutil.copytree(ROOT / "images", target / "images")
+    (target / "readme.md").write_text(_relink(text))
+
+
 def _configure(path: Path, repository: str) -> None:
     config = yaml.safe_load(path.read_text())
     if repository:
@@ -79,20 +90,16 @@ def _configure(path: Path, repository: str) -> None:
 
 
 def make_page(notebook) -> None:
-    """Change the cells to what a page shows: set-up folded, links as the site spells them, alternative text for each
-    picture, and nothing that only a reader with a kernel can answer."""
+    """Change the cells to what a page shows: set-up folded, links as the site spells them, and nothing that only a
+    reader with a kernel can answer."""
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": [SITE_TAGS.get(tag, tag) for tag in tags]})
         if cell.cell_type == "markdown":
             cell.source = _relink(cell.source)
-        elif "\ncheck(" in cell.source:
+        elif cell.source.rpartition("\n")[2].startswith(("check(", "lab(")):
             cell.outputs = []
-        pictures = [output for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
-        if pictures:  # the site has one text for all pictures in a cell
-            alts = [picture.metadata.get("image/png", {}).get("alt", "") for picture in pictures]
-            cell.metadata["mystnb"] = {"image": {"alt": " ".join(filter(None, alts)) or "a picture"}}
         for output in cell.get("outputs", ()):
             if "text/markdown" in output.get("data", {}):
                 output.data["text/markdown"] = _relink(output.data["text/markdown"].replace(NO_GUESS, ""))

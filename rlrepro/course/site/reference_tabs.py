@@ -1,7 +1,6 @@
 """A chapter's figures, drawn again from the records of each reference machine, in tabs at its end."""
 
 import inspect
-import json
 from pathlib import Path
 
 import nbformat
@@ -16,18 +15,18 @@ disagree.
 """
 
 
-def reference_tabs(chapter: str, results: Path, figures: Path) -> list:
-    """Cells for the end of the chapter: a tab for each machine in `results` with records. Pictures go to `figures`."""
+def reference_tabs(chapter: str, results: Path) -> list:
+    """Cells for the end of the chapter: a tab for each machine in `results` with records."""
     plots, tabs = plots_of(chapter), []
     for path in sorted(results.glob(f"*/{chapter}.jsonl")) if plots else ():
         if records := read_records(path):
-            tabs.append(_tab(path, records, plots, figures))
+            tabs.append(_tab(path, records, plots))
     if not tabs:
         return []
     return [nbformat.v4.new_markdown_cell("\n".join([HEAD, "::::::{tab-set}", *tabs, "::::::"]))]
 
 
-def _tab(path: Path, records: Records, plots: dict, figures: Path) -> str:
+def _tab(path: Path, records: Records, plots: dict) -> str:
     last = records[-1]
     machine = last.machine
     place = f"{machine.cpu}, {machine.cores} cores, {last.device}, torch {machine.versions['torch']}"
@@ -35,17 +34,12 @@ def _tab(path: Path, records: Records, plots: dict, figures: Path) -> str:
         f":::::{{tab-item}} {path.parent.name}, {last.profile}",
         f"{place}, profile {last.profile}, {last.taken_at:%Y-%m-%d}.",
     ]
-    for plot_name, plot in plots.items():
+    for plot in plots.values():
         try:
             figure = plot(records)
         except MissingRecord:
             continue
-        file = figures / path.parent.name / path.stem / f"{plot_name}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(figure.png())
-        alt = json.dumps(figure.alt(), ensure_ascii=False)
-        image = f"```{{image}} /{file.relative_to(figures.parent)}\n:alt: {alt}\n```"
-        parts.append(f"\n::::{{div}} scroll\n{image}\n::::")
+        parts.append(f"\n```{{raw}} html\n{figure.html()}\n```")
     return "\n".join([*parts, ":::::"])
 
 

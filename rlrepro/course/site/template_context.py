@@ -1,26 +1,25 @@
 """What the book's prose can use as {{ name }}: verdicts and counts of the run that the book shows."""
 
-import json
 from pathlib import Path
 
 from rlrepro.cases import all_claims
+from rlrepro.cases.two_batch_sizes.error_study.summary import sentence
+from rlrepro.course.exercises.effort import effort_table
 from rlrepro.course.reports import render, reports
+from rlrepro.course.site import front_page, reference_pages
 from rlrepro.course.site.api import api
 from rlrepro.doctor import field
-from rlrepro.evidence.compare_runs import plot_verdicts
+from rlrepro.doctor.triage import NOT_OURS
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.records import Records, read_records
 from rlrepro.evidence.verdicts import Judgement, MachineRun, judge, load_runs, shown
 
 
-def template_context(run: Path, results: Path, figures: Path, repository: str) -> dict:
-    """Names and functions for the prose. The summary picture is written to the folder `figures`."""
+def template_context(run: Path, results: Path, repository: str) -> dict:
+    """Names and functions for the prose."""
     runs = load_runs(run, results)
     judgements = judge(all_claims(), runs)
     first = runs[0]
-    picture = plot_verdicts(judgements, first.label)
-    figures.mkdir(parents=True, exist_ok=True)
-    (figures / "verdicts.png").write_bytes(picture.png())
     by_id = {judgement.claim.id: judgement for judgement in judgements}
     return {
         "claims": len(judgements),
@@ -32,9 +31,19 @@ def template_context(run: Path, results: Path, figures: Path, repository: str) -
             **first.traits
         ),
         "gpus": _gpus(runs),
-        "picture_alt": json.dumps(picture.alt(), ensure_ascii=False),
+        "tiles": front_page.tiles(judgements, first.label),
+        "cards": front_page.cards(runs),
+        "triage_data": front_page.triage_data(),
+        "not_ours": NOT_OURS,
+        "help_of": reference_pages.help_of,
+        "rules": reference_pages.rules(runs),
+        "times": reference_pages.times(run),
+        "sizes": reference_pages.sizes(),
+        "bibtex": reference_pages.bibtex(first.records[-1].taken_at.year),
         "api": api,
+        "effort_table": effort_table(),
         "field": field.table(),
+        "how_wrong_plans_are": sentence(results),
         "open_reports": "\n".join(render(each, results, level=2) for each in reports().values()),
         "what_works_with_what": table.markdown(_compatibility(results)),
     }

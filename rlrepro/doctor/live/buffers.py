@@ -45,12 +45,14 @@ class Origins:
                 self._making = [each for each in self._making if each is not buffer]
                 with suppress(TypeError):  # no weak references to it
                     weakref.finalize(buffer, self._places.pop, id(buffer), None).atexit = False
-                    self._places[id(buffer)] = places()[1]
+                    place = places()[1]
+                    self._places[id(buffer)] = place, "" if place is None else f" of {place}"
 
         return made
 
-    def of(self, buffer) -> Place | None:
-        return self._places.get(id(buffer))
+    def of(self, buffer) -> tuple[Place | None, str]:
+        """The place, and how it is told."""
+        return self._places.get(id(buffer), (None, ""))
 
 
 def probe_sample(notes: Notes, reader: Reader, clocks: Clocks, origins: Origins):
@@ -87,9 +89,8 @@ def _batch(holder, batch_size=None, *args, **kwargs) -> int:
 def _buffer(notes, reader, origins, holder) -> tuple[Buffer | None, int]:
     """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
     try:
-        rows, name, made = reader.stored(holder), reader.name(holder), origins.of(holder)
-        if made is not None:
-            name = f"{name} of {made}"
+        made, told = origins.of(holder)
+        rows, name = reader.stored(holder), reader.name(holder) + told
         if name not in notes.buffers:
             place, own = places()
             notes.buffers[name] = Buffer(made or own, place)

@@ -9,7 +9,7 @@ from rlrepro.doctor.live.notes import Notes, Stage
 from rlrepro.doctor.live.timing import timed_learning
 
 SHARE = 0.002  # of the time that may go into looking at memory
-ALWAYS = 20  # calls of a stage whose memory is read, whatever it costs
+ALWAYS = 5  # calls of a stage whose memory is read, whatever it costs
 
 
 class Running(threading.local):
@@ -77,9 +77,7 @@ class Stages:
         return make
 
     def _may_look(self, stage: Stage) -> bool:
-        if stage.calls < ALWAYS or stage.seconds / stage.calls > 1e-2:
-            return True
-        return self._spent < SHARE * (time.perf_counter() - self._began)
+        return stage.calls < ALWAYS or self._spent < SHARE * (time.perf_counter() - self._began)
 
     def _enter(self, stage: Stage) -> tuple | None:
         start = time.perf_counter()

@@ -1,6 +1,7 @@
 """Rules for several processes that compute with torch."""
 
 import ast
+import re
 
 from rlrepro.doctor.ast_index import FUNCTIONS
 from rlrepro.doctor.call_graph import Reachable
@@ -10,6 +11,7 @@ from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.thread_limits import is_limited
 from rlrepro.doctor.workload import TORCH_OPS, trains, workload_of
 
+EVALUATES = re.compile(r"eval|(^|_)test", re.IGNORECASE)
 VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
 
@@ -47,7 +49,8 @@ def no_limit(module, project):
             where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
             message = f"each of these processes {work.what} ({where}) with one thread per core"
             on_gpu = any("cuda" in file.text for file in (module, start.target.module))
-            yield start.call, message, "low" if on_gpu else "high" if work.sure else "medium"
+            only_acts = not work.sure and _evaluates(module, start)
+            yield start.call, message, "low" if on_gpu or only_acts else "high" if work.sure else "medium"
 
 
 @rule(
@@ -99,6 +102,12 @@ def workers(module, project):
         for call in module.calls(package, *VECTORS):
             name = environments[0].name
             yield call, f"{name} computes with torch in each worker, with one thread per core", "medium"
+
+
+def _evaluates(module, start) -> bool:
+    """Whether the names around the start of the processes say that they evaluate what has been trained."""
+    names = (getattr(node, "name", "") for node in (module.function(start.call), start.target.node))
+    return any(EVALUATES.search(name) for name in (*names, module.path.stem))
 
 
 def _work_before(module, call):

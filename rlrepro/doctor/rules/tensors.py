@@ -1,14 +1,17 @@
 """Rules for slow ways to create tensors, and for checks that cost more than the computation."""
 
 import ast
+import re
 
-from rlrepro.doctor.arrays import is_frequent, list_of_arrays
+from rlrepro.doctor.arrays import CONVOLUTION, is_frequent, list_of_arrays
+from rlrepro.doctor.ast_index import last_name
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 from rlrepro.doctor.usage import is_repeated
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
+TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
 
 
 def _as_array(module, call):
@@ -59,8 +62,19 @@ def anomaly_detection(module, project):
         )
         if switched_on and not _conditional(module, call):
             function = ast.unparse(module.function(call)) if module.function(call) is not module.tree else ""
-            confidence = "low" if "no_grad" in function else "high"  # without gradients nothing is traced
+            idle = "no_grad" in function or _trains_nothing(module, project)  # then nothing is traced
+            confidence = "low" if idle else "high"
             yield call, "every operation of every step is traced while this is on", confidence
+
+
+def _trains_nothing(module, project) -> bool:
+    """Whether a file is a script, imported by no other, that calls nothing that sounds like training."""
+    if module.path.suffix != ".py":
+        return False
+    imported = re.compile(rf"(from|import)\s[^\n]*\b{re.escape(module.path.stem)}\b")
+    return not any(TRAINING.search(last_name(call.func)) for call in module.all_calls) and not any(
+        imported.search(other.text) for other in project.modules_with(module.path.stem) if other is not module
+    )
 
 
 def _conditional(module, call) -> bool:
@@ -106,5 +120,6 @@ def loader_over_tensors(module, project):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
-            often = is_repeated(project, module, call)
+            heavy = CONVOLUTION.search(module.text)  # then its training takes far longer
+            often = not heavy and is_repeated(project, module, call)
             yield call, "each minibatch is fetched sample by sample and stacked again", "medium" if often else "low"

@@ -1,6 +1,6 @@
 """Collects the rollouts of an ensemble: every member acts in its own environments, which step together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import gymnasium as gym
@@ -51,8 +51,9 @@ class Collector:
         self.num_timesteps = 0
         self._observations = None
 
-    def collect(self, n_steps: int) -> Rollout:
-        """A rollout of `n_steps` in each environment, which goes on where the last one ended."""
+    def collect(self, n_steps: int, after_step: Callable | None = None) -> Rollout | None:
+        """A rollout of `n_steps` in each environment, which goes on where the last one ended. After each step,
+        `after_step` is given rewards and dones (K, E) and what `_count` returns; None if it returned False."""
         if self._observations is None:
             self._start()
         action_space = self.envs.single_action_space
@@ -66,10 +67,12 @@ class Collector:
             actions[step] = self._act(observations[step])
             self._observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
             self._starts = terminated | truncated
-            self._count(rewards[step], self._starts)
+            finished = self._count(rewards[step], self._starts)
             if self.normalize is not None:
                 normalized = self.normalize.step(self._observations, rewards[step], self._starts)
                 self._observations, rewards[step] = normalized
+            if after_step is not None and not after_step(rewards[step], self._starts, finished):
+                return None
             for member, env in np.argwhere(truncated & ~terminated):
                 final = infos[FINAL_OBS][member * self.n_envs + env]
                 if self.normalize is not None:
@@ -124,16 +127,20 @@ class Collector:
         *arrays, infos = self.envs.step(actions.reshape(-1, *space.shape))
         return *map(self._per_member, arrays), infos
 
-    def _count(self, rewards: np.ndarray, dones: np.ndarray) -> None:
+    def _count(self, rewards: np.ndarray, dones: np.ndarray) -> list[tuple[int, int, float, int]]:
+        """The episodes that end here: member, environment, return and length."""
         self.num_timesteps += self.n_envs
         self._returns += rewards
         self._lengths += 1
-        for member, env in np.argwhere(dones):
+        where = np.argwhere(dones)
+        finished = [(*at, float(self._returns[at]), int(self._lengths[at])) for at in map(tuple, where.tolist())]
+        for member, _, total, length in finished:
             episodes = self.episodes[member]
-            episodes.returns.append(float(self._returns[member, env]))
-            episodes.lengths.append(int(self._lengths[member, env]))
+            episodes.returns.append(total)
+            episodes.lengths.append(length)
             episodes.timesteps.append(self.num_timesteps)
         self._returns[dones] = self._lengths[dones] = 0
+        return finished
 
     def _rollout(self, observations, actions, rewards, starts, time_limits) -> Rollout:
         """Adds values, log-probabilities and advantages to what was collected, all at once."""

@@ -1,7 +1,6 @@
 """EnsemblePPO: K independent PPO learners as one batched network in one process."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import cloudpickle
@@ -9,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
@@ -19,6 +19,7 @@ from .hyperparameters import Hyperparameters, Schedule
 from .losses import losses_of
 from .member_adam import MemberAdam
 from .normalize import MemberNormalize
+from .observers import Observers
 from .rollout import Rollout
 from .stacked_policies import StackedPolicies
 
@@ -133,17 +134,32 @@ class EnsemblePPO:
         """Timesteps of each member so far."""
         return self._collector.num_timesteps
 
-    def learn(self, total_timesteps: int, *, progress: bool = False) -> "EnsemblePPO":
+    @property
+    def normalizes(self) -> bool:
+        """Whether it was made with `vec_normalize`."""
+        return self._collector.normalize is not None
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: Callable[[int], BaseCallback | list[BaseCallback]] | None = None,
+        tensorboard_log: str | Path | None = None,
+        progress: bool = False,
+    ) -> "EnsemblePPO":
         """Train each member for at least `total_timesteps`, in whole rollouts as in Stable-Baselines3. Further calls
-        continue, as with its `reset_num_timesteps=False`."""
+        continue, as with its `reset_num_timesteps=False`.
+
+        `callback(k)` makes a callback of Stable-Baselines3 for member k, such as its EvalCallback. It is called at each
+        step; if it returns False, the member stops, and the others go on. `tensorboard_log` is a folder for the curves
+        of each member: Stable-Baselines3's, without those of the losses."""
         last = self.num_timesteps + total_timesteps
-        with _bar(total_timesteps * len(self)) if progress else nullcontext() as bar:
-            while self.num_timesteps < last:
-                rollout = self.collect()
-                self.update(rollout, remaining=1 - self.num_timesteps / last)
-                self._check_weights()
-                if bar is not None:
-                    bar.update(rollout.values.numel())
+        with Observers(self, callback, tensorboard_log, total_timesteps, progress) as observers:
+            while self.num_timesteps < last and (rollout := observers.collect()) is not None:
+                remaining = 1 - self.num_timesteps / last
+                self.update(rollout, remaining)
+                self.networks.check_finite()
+                observers.end_update(remaining)
         return self
 
     def policy(self, member: int) -> ActorCriticPolicy:
@@ -155,7 +171,7 @@ class EnsemblePPO:
 
     def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:
         """Stable-Baselines3's VecNormalize around `venv`, with this member's statistics as they are now."""
-        if self._collector.normalize is None:
+        if not self.normalizes:
             raise ValueError("vec_env(k, venv) needs an ensemble with vec_normalize; this one does not normalize")
         return self._collector.normalize.of(member, venv)
 
@@ -190,9 +206,10 @@ class EnsemblePPO:
         """End the environments and their processes."""
         self.envs.close()
 
-    def collect(self) -> Rollout:
-        """Let each member act for `n_steps` in each of its environments."""
-        return self._collector.collect(self.n_steps)
+    def collect(self, after_step: Callable | None = None) -> Rollout | None:
+        """Let each member act for `n_steps` in each of its environments. None if `after_step(rewards, dones, finished)`
+        returned False."""
+        return self._collector.collect(self.n_steps, after_step)
 
     def update(self, rollout: Rollout, remaining: float = 1.0) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
@@ -219,14 +236,6 @@ class EnsemblePPO:
         gradients *= (now["max_grad_norm"] / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
         self.optimizer.step(gradients, now["learning_rate"], active if stops else None)
 
-    def _check_weights(self) -> None:
-        diverged = torch.nonzero(~self.networks.flat.isfinite().all(dim=1)).flatten().tolist()
-        if diverged:
-            raise ValueError(
-                f"weights of members {diverged} are no longer finite: check their rewards and observations and the "
-                "learning rate, or train again without these members"
-            )
-
     def _seeded_policy(self, seed: int):
         """The policy that Stable-Baselines3 would start with, and the generator from which it would then draw."""
         with torch.random.fork_rng(devices=[]):
@@ -238,9 +247,3 @@ class EnsemblePPO:
 
     def _new_policy(self) -> ActorCriticPolicy:
         return ActorCriticPolicy(self.observation_space, self.action_space, lambda _: 0.0, **self.policy_kwargs)
-
-
-def _bar(total: int):
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, unit="step", unit_scale=True)

@@ -20,11 +20,10 @@ class Rollout:
 
     def minibatches(self, orders: np.ndarray, size: int) -> Iterator["Rollout"]:
         """Each member's transitions in its own order (K, N), `size` at a time; the last minibatch may be smaller."""
-        members = torch.arange(len(orders), device=self.values.device).unsqueeze(1)
-        orders = torch.as_tensor(orders, device=self.values.device)
-        for first in range(0, orders.shape[1], size):
-            chosen = orders[:, first : first + size]
-            yield Rollout(*(field[members, chosen] for field in vars(self).values()))
+        rows = torch.as_tensor(orders + np.arange(len(orders))[:, None] * orders.shape[1], device=self.values.device)
+        for chosen in rows.split(size, dim=1):
+            fields = (field.flatten(0, 1).index_select(0, chosen.flatten()) for field in vars(self).values())
+            yield Rollout(*(field.unflatten(0, chosen.shape) for field in fields))
 
 
 def advantages_of(rewards, values, starts, last_values, last_dones, gamma, gae_lambda) -> np.ndarray:

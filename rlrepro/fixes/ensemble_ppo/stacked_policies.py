@@ -35,6 +35,15 @@ class StackedPolicies:
         with torch.no_grad():
             self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
 
+    def check_finite(self) -> None:
+        """Raises ValueError, which names the members whose weights are not finite."""
+        diverged = torch.nonzero(~self.flat.isfinite().all(dim=1)).flatten().tolist()
+        if diverged:
+            raise ValueError(
+                f"weights of members {diverged} are no longer finite: check their rewards and observations and the "
+                "learning rate, or train again without these members"
+            )
+
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
         """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights."""
         gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
@@ -55,11 +64,39 @@ class StackedPolicies:
         x = observations.flatten(start_dim=2).float()
         for layer in layers:
             if isinstance(layer, str):
-                weight, bias = self.weights[f"{layer}.weight"], self.weights[f"{layer}.bias"]
-                x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+                x = _Linear.apply(x, self.weights[f"{layer}.weight"], self.weights[f"{layer}.bias"])
             else:
-                x = layer(x)
+                x = _Tanh.apply(x) if type(layer) is torch.nn.Tanh else layer(x)
         return x
+
+
+class _Linear(torch.autograd.Function):
+    """A linear layer for each member. Its gradients have the layout of the weights; autograd's would be copied."""
+
+    @staticmethod
+    def forward(context, x, weight, bias):
+        context.save_for_backward(x, weight)
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(context, gradient):
+        x, weight = context.saved_tensors
+        of_x = torch.bmm(gradient, weight) if context.needs_input_grad[0] else None
+        return of_x, torch.bmm(gradient.transpose(1, 2), x), gradient.sum(1)
+
+
+class _Tanh(torch.autograd.Function):
+    """tanh in place: the product that it is taken of is needed no more."""
+
+    @staticmethod
+    def forward(context, x):
+        context.mark_dirty(x)
+        context.save_for_backward(x.tanh_())
+        return x
+
+    @staticmethod
+    def backward(context, gradient):
+        return torch.ops.aten.tanh_backward(gradient, *context.saved_tensors)
 
 
 def joint(per_dimension: torch.Tensor) -> torch.Tensor:

@@ -127,8 +127,9 @@ class SharedActionBuffer(ReplayBuffer):
                 f"action must be one index into the table per transition, whole numbers of shape "
                 f"{tuple(data.batch_size)}; found {action.dtype} of {tuple(action.shape)}"
             )
-        if len(outside := action[(action < 0) | (action >= count)]):
-            raise ValueError(f"actions must be indices into the table, 0 to {count - 1}; found {outside[:10].tolist()}")
+        if (outside := (action < 0) | (action >= count)).any():
+            found = action[outside][:10].tolist()
+            raise ValueError(f"actions must be indices into the table, 0 to {count - 1}; found {found}")
         masks = {key: mask for key in MASKS if (mask := data.get(key, None)) is not None}
         for key, mask in masks.items():
             _check_mask(key, mask, data, count)

@@ -20,7 +20,10 @@ class Boundaries:
     def starts(self, storage, cells: slice, before: slice) -> np.ndarray:
         """Whether a trajectory starts in these cells: (cells, columns). `before` is the cell written before the first
         of them. Raises RuntimeError if an entry is not one number per transition."""
-        values = torch.cat([self._read(storage, before), self._read(storage, cells)])
+        if before.stop == cells.start:
+            values = self._read(storage, slice(before.start, cells.stop))
+        else:
+            values = torch.cat([self._read(storage, before), self._read(storage, cells)])
         starts = values[1:] != values[:-1] if self.are_ids else values[:-1]
         return starts.cpu().numpy()
 
@@ -39,12 +42,17 @@ class Boundaries:
                 f"expected {' or '.join(map(repr, self.keys))} in every transition of the storage; some lack it. Store "
                 "it with each, or name another entry with end_key or traj_key"
             )
-        return values[0] if self.are_ids else torch.stack([value != 0 for value in values]).any(0)
+        if self.are_ids or len(values) == 1:
+            return values[0] if self.are_ids else values[0] != 0
+        return torch.stack([value != 0 for value in values]).any(0)
 
     def _checked(self, key, values, storage):
         """The values as (cells, columns)."""
+        is_real = isinstance(values, torch.Tensor) and not values.is_complex()
+        if is_real and storage.ndim == values.ndim == 1:  # the usual case, first because each sample asks
+            return values.unsqueeze(1)
         kind = "id" if self.are_ids else "flag"
-        if not isinstance(values, torch.Tensor) or values.is_complex():
+        if not is_real:
             kind_stored = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
             raise RuntimeError(
                 f"{key!r} must hold one number per transition, the {kind} of its trajectory; found {kind_stored}. "

@@ -104,8 +104,9 @@ class IncrementalSliceSampler(SliceSampler):
         positions = lengths - (slice_len - 1)  # where a slice can start
         fractions = self._random(torch.rand, num_slices)
         starts = times + np.minimum((fractions * positions.astype(np.float32)).astype(np.int64), positions - 1)
-        slices = (starts[:, None] + np.arange(slice_len)) % index.capacity
-        cells = np.stack([slices.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
+        cells = ((starts[:, None] + np.arange(slice_len)) % index.capacity).reshape(-1, 1)
+        if len(columns):
+            cells = np.stack([cells.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
         return self._finalize_index(
             index=torch.from_numpy(cells).to(device),
             num_slices=num_slices,

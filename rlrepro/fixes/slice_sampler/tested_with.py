@@ -2,4 +2,5 @@
 
 TESTED_WITH = {  # fix: library, releases
     "IncrementalSliceSampler": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1"),
+    "IncrementalSliceSamplerWithoutReplacement": ("torchrl", "0.14.1"),
 }

@@ -94,13 +94,13 @@ class TrackedStorage:
     def starts(self, storage: Storage, begin: int, end: int) -> np.ndarray:
         """Whether a trajectory starts at these times, none of them overwritten: (times, columns)."""
         capacity, oldest = capacity_of(storage), max(0, self.time - capacity_of(storage))
-        parts = [np.empty((0, columns_of(storage)), dtype=bool)]
+        parts = []
         while begin < end:
             cell, before = begin % capacity, max(oldest, begin - 1) % capacity
             cells = min(end - begin, capacity - cell)
             parts.append(self.boundaries.starts(storage, slice(cell, cell + cells), slice(before, before + 1)))
             begin += cells
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, columns_of(storage)), dtype=bool), *parts])
 
     def _restart(self, storage, in_use, capacity):
         self._indexes.clear()

@@ -33,8 +33,13 @@ class TrajectoryIndex:
 
     def append(self, starts: np.ndarray) -> None:
         """Add steps; `starts`: (steps, columns), whether a trajectory starts there."""
-        times, columns = np.nonzero(starts)
-        if len(times):
+        times, columns = np.nonzero(starts) if self.columns > 1 else (np.flatnonzero(starts), 0)
+        if len(times) and self.columns == 1:
+            times = times + self.time
+            lengths = times - np.concatenate([self._opened, times[:-1]])
+            self._opened[0] = times[-1]
+            self._push(times - 1, columns, lengths)
+        elif len(times):
             times = times + self.time
             order = np.argsort(columns, kind="stable")  # column by column, each in order of time
             time, column = times[order], columns[order]
@@ -74,8 +79,10 @@ class TrajectoryIndex:
     def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First step, column and length of these trajectories, numbered from 0 in the order in which they ended; those
         that have not ended come last."""
-        ends, lengths = self._queue[:, self._first + which]
-        last, columns = np.divmod(ends, self.columns)
+        last, lengths = (each.take(self._first + which) for each in self._queue)
+        columns = np.zeros_like(last)
+        if self.columns > 1:
+            last, columns = np.divmod(last, self.columns)
         starts = np.maximum(last - lengths + 1, self.oldest)
         return starts, columns, last - starts + 1
 

@@ -8,6 +8,7 @@ from torchrl.data.replay_buffers.samplers import SliceSamplerWithoutReplacement
 
 from .sampler import IncrementalSliceSampler
 from .torchrl_compat import dispatch_without_replacement
+from .trajectory_index import GROWTH
 
 
 class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSamplerWithoutReplacement):
@@ -37,21 +38,17 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
         if count != self.len_storage or self._next is None:
             self._start_epoch(count)
         num_slices = min(num_slices, count - self._next)
-        steps = np.zeros(num_slices, dtype=np.int64)
-        if self.shuffle:  # Fisher and Yates, with a table of only what was swapped
-            left = count - self._next - np.arange(num_slices)
-            steps = np.minimum(
-                (self._random(torch.rand, num_slices).astype(np.float64) * left).astype(np.int64), left - 1
-            )
-        drawn = np.empty(num_slices, dtype=np.int64)
-        for place, step in enumerate(steps.tolist()):
-            other = self._next + step
-            first = self._swapped.pop(self._next, self._next)
-            drawn[place] = self._swapped.get(other, other) if step else first
-            if step:
-                self._swapped[other] = first
-            self._next += 1
-        left = count - self._next
+        first, last = self._next, self._next + num_slices
+        if self.shuffle:
+            places = self._distinct(first, count, num_slices)
+            drawn, later = self._order[places], places[places >= last]
+            is_left = np.ones(num_slices, dtype=bool)
+            is_left[places[places < last] - first] = False
+            self._order[later] = self._order[first:last][is_left]  # takes the places of those that were drawn
+            self._changed.append(later)
+        else:
+            drawn = self._order[first:last].copy()
+        self._next, left = last, count - last
         self.ran_out = left == 0 or (self.drop_last and left < num_slices)
         if self.ran_out:
             self._start_epoch(count)
@@ -59,22 +56,42 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
         self._remaining_batches = left // num_slices if self.drop_last else -(left // -num_slices)
         return drawn
 
+    def _distinct(self, first: int, last: int, count: int) -> np.ndarray:
+        """So many different integers from `first` to `last`, exclusive, each order of them as likely as any other."""
+        if last - first < 4 * count:
+            return first + self._random(torch.randperm, last - first)[:count]
+        numbers, places = np.arange(count), self._random(torch.randint, first, last, (count,))
+        while True:
+            self._drawn_by[places] = numbers
+            twice = self._drawn_by[places] != numbers
+            if not (repeated := np.count_nonzero(twice)):
+                return places
+            places[twice] = self._random(torch.randint, first, last, (repeated,))
+
     def _start_epoch(self, count: int):
-        self.len_storage, self._next, self._swapped = count, 0, {}
+        self.len_storage, self._next = count, 0
+        if count > len(self._order):
+            self._set_order(np.arange(int(count * GROWTH)))
+        for places in self._changed:  # no more than were drawn, however many trajectories there are
+            self._order[places] = places
+        self._changed = []
+
+    def _set_order(self, order: np.ndarray):
+        self._order, self._changed = order, []
+        self._drawn_by = np.empty_like(order)
 
     @property
     def _sample_list(self) -> torch.Tensor | None:
         """What this epoch has left, as torchrl keeps it."""
-        if self._next is None:
-            return None
-        return torch.tensor([self._swapped.get(each, each) for each in range(self._next, self.len_storage)])
+        return None if self._next is None else torch.tensor(self._order[self._next : self.len_storage])
 
     @_sample_list.setter
     def _sample_list(self, left):
-        self._next, self._swapped = None, {}
+        self._next = None if left is None else self.len_storage - len(left)
+        self._set_order(np.arange(self.len_storage if left is not None else 0))
         if left is not None:
-            self._next = self.len_storage - len(left)
-            self._swapped = dict(enumerate(left.tolist(), self._next))
+            self._order[self._next :] = left.numpy(force=True)
+            self._changed = [np.arange(self._next, self.len_storage)]
 
     def can_sample(self, storage, batch_size: int) -> bool:
         """Whether there are trajectories for a batch; with `drop_last`, as many as it has slices."""

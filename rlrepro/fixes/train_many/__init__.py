@@ -5,6 +5,7 @@ import lazy_loader
 _load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "summary": ["plot", "table"],
         "runner": ["Outcome", "TrainingFailed", "train_many"],
         "threads": ["limit_threads", "thread_budget", "thread_variables"],
     },

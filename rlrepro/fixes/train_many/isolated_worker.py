@@ -17,7 +17,7 @@ from pathlib import Path
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
 from .threads import thread_variables
-from .worker_main import Reply, answer
+from .worker_main import Reply, answer, timed_out
 
 ORPHAN_SECONDS = 1.0  # between checks that the parent process still exists
 ORPHAN_EXIT = 86
@@ -45,7 +45,7 @@ class IsolatedWorkers:
             seconds = time.time() - mark.stat().st_mtime if mark.exists() else 0.0
             how = re.search(r"\{(.*)\}", str(broken))  # the exit code
             if how and "SIGALRM" in how[1]:
-                return Reply(None, f"this training run was ended after timeout={self.timeout:g} seconds", seconds)
+                return Reply(None, timed_out(self.timeout), seconds)
             by = f" ({how[1]})" if how else ""
             error = f"the process of this training run was killed{by}; if memory ran out, lower n_jobs"
             return Reply(None, error, seconds)

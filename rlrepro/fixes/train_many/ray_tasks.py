@@ -5,9 +5,11 @@ import time
 import ray
 
 from .threads import thread_variables
-from .worker_main import Reply, answer
+from .worker_main import Reply, answer, timed_out
 
 WAITING = 256  # tasks that Ray holds at least
+STREAM = {"num_returns": "streaming"}  # so that the driver learns when a task that waited starts
+LEAST_OF_TIMEOUT = 0.95  # of a run that its timer has killed, since news of its start take a moment
 
 
 class RayTasks:
@@ -38,7 +40,9 @@ class RayTasks:
                 f"no node of this Ray has {threads} CPUs{cards} for a training run: ask for less, or add a node"
             )
         environment = {"env_vars": thread_variables(threads)}
-        self._task = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=0, runtime_env=environment)(answer)
+        self._task = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=0, runtime_env=environment, **STREAM)(
+            _stream
+        )
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
@@ -46,14 +50,19 @@ class RayTasks:
             raise RuntimeError("these tasks are closed and take no further calls")
         start = time.monotonic()
         for _ in range(self.retries + 1):
-            task = self._task.remote(payload, seed, self.threads, self.timeout)
-            self._running.add(task)
+            started, parts = None, self._task.remote(payload, seed, self.threads, self.timeout)
+            self._running.add(parts)
             try:
-                return ray.get(task)
+                ray.get(next(parts))
+                started = time.monotonic()
+                return ray.get(next(parts))
             except ray.exceptions.RayError as error:
                 reason = " ".join(str(error).split())
             finally:
-                self._running.discard(task)
+                self._running.discard(parts)
+            ran = 0.0 if started is None else time.monotonic() - started
+            if self.timeout is not None and ran >= LEAST_OF_TIMEOUT * self.timeout:
+                return Reply(None, timed_out(self.timeout), ran)
             if self._closed:
                 break
         return Reply(None, f"Ray lost the process of this training run: {reason}", time.monotonic() - start)
@@ -65,3 +74,8 @@ class RayTasks:
             ray.cancel(task, force=True)
         if self.is_local:
             ray.shutdown()
+
+
+def _stream(*args):
+    yield None
+    yield answer(*args)

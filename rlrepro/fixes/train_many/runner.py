@@ -69,7 +69,8 @@ def train_many(
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
         gpus: cards of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
             and no more run at once than fit; with Ray, it is `num_gpus`.
-        timeout: seconds after which a run is killed, whatever it does, and has an `error`. Not on Windows.
+        timeout: seconds after which a run is killed, whatever it does, and has an `error`. They count from the call of
+            `fn`: waiting for a free core or node does not. Such a run is not started again. Not on Windows.
         retries: with Ray, how often a run is started again if its node or its process is lost.
         backend: "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the

@@ -50,6 +50,11 @@ def answer(payload: bytes, seed: int, threads: int, timeout: float | None = None
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def timed_out(timeout: float) -> str:
+    """The error of a run that its timer has killed."""
+    return f"this training run was ended after timeout={timeout:g} seconds"
+
+
 @cache  # once before the first run, and once after it because it may import more
 def _set_imports_aside(collect: bool = False) -> None:
     """Exclude the objects that exist now from garbage collection: loky collects every second, and with torch loaded

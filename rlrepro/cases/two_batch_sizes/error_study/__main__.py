@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 
 from rlrepro.cases.two_batch_sizes import RECORDS
+from rlrepro.cases.two_batch_sizes.error_study.summary import NAME
 from rlrepro.cases.two_batch_sizes.error_study.updates import RandomUpdate, random_update
 from rlrepro.evidence.records import RecordBook, read_records
 from rlrepro.lab import this_machine
 
 RESULTS = Path(__file__).parents[4] / "results"
 UPDATES = 500
-NAME = "random_updates.jsonl"
 
 
 def measure(book: RecordBook, update: RandomUpdate) -> None:

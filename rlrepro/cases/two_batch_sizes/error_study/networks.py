@@ -106,8 +106,11 @@ def _convolutional(rng, shape):
             layers.append(Residual(nn.Sequential(nn.Conv2d(out, out, 3, padding=1), nn.ReLU())))
             names.add("residual")
     layers.append(nn.Flatten())
-    with torch.no_grad():
-        flat = nn.Sequential(*layers).eval()(torch.zeros(1, *shape)).shape[1]
+    try:
+        with torch.no_grad():
+            flat = nn.Sequential(*layers).eval()(torch.zeros(1, *shape)).shape[1]
+    except RuntimeError:  # nothing is left of so small an observation
+        return _convolutional(rng, shape)
     width = rng.choice((32, 64, 128))
     return nn.Sequential(*layers, nn.Linear(flat, width), nn.ReLU()), width, sorted(names)
 

@@ -3,6 +3,7 @@ import torch
 from tensordict import TensorDict
 from torch.utils._python_dispatch import TorchDispatchMode
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, find_start_stop_traj
+from torchrl.data.replay_buffers import Sequence
 
 
 class LargestResult(TorchDispatchMode):
@@ -27,6 +28,19 @@ class TestSliceSamplerAfterWrite:
             rb.sample()
         assert largest.numel < size // 10
 
+    def test_a_sequence_does_not_recompute_them(self):
+        size = 100_000
+        rb = ReplayBuffer(storage=LazyTensorStorage(size), batch_size=64)
+        done = (torch.arange(size) % 100 == 99).unsqueeze(-1)
+        rb.extend(TensorDict({("next", "done"): done}, [size]))
+        unit, anchors = Sequence(length=8), torch.arange(0, size, 1_000)
+        unit.expand(anchors, {}, rb.storage)
+        rb.extend(TensorDict({("next", "done"): ~done[:10]}, [10]))
+        with LargestResult() as largest:
+            indices, _ = unit.expand(anchors, {}, rb.storage)
+        assert largest.numel < size // 10
+        assert indices[:8].tolist() == [0] * 8  # the first row is an episode of its own now
+
     @pytest.mark.parametrize("by_end", [False, True])
     @pytest.mark.parametrize("seed", range(5))
     def test_boundaries_are_those_of_a_full_scan(self, by_end, seed):
@@ -43,6 +57,14 @@ class TestSliceSamplerAfterWrite:
             data = {"episode": ids, ("next", "done"): done.unsqueeze(-1)}
             rb.extend(TensorDict(data, [count]))
             storage = rb.storage
+            if count == 1:  # without saying where
+                storage[:]["episode"][0] = -1
+                storage[:]["next", "done"][0] = True
+                storage._bump_mutation_revision()
+            elif count == 2:  # not at the head
+                storage[0:1] = TensorDict({"episode": torch.tensor([-2]), ("next", "done"): done[:1, None]}, [1])
+            elif count == 3:
+                continue  # two writes at once
             signal = storage[:]["next", "done"].squeeze(-1) if by_end else storage[:]["episode"]
             expected = find_start_stop_traj(
                 **{"end" if by_end else "trajectory": signal},

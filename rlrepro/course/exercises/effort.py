@@ -1,0 +1,27 @@
+"""How hard each exercise is and how long it takes, as the authors estimate it, for lesson plans and slides."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def effort() -> dict[str, tuple[str, int]]:
+    """(difficulty, minutes) by the number of the exercise, such as "3.1"."""
+    return {number: tuple(each) for number, each in tomllib.loads(_FILE.read_text()).items()}
+
+
+def effort_table() -> str:
+    """A table for the page of lesson plans: a row for each chapter, its exercises with their minutes."""
+    lines = ["| chapter | easy | medium | hard | minutes in all |", "|---|---|---|---|---:|"]
+    for chapter in dict.fromkeys(number.split(".")[0] for number in effort()):
+        own = {number: each for number, each in effort().items() if number.split(".")[0] == chapter}
+        by_level = [
+            ", ".join(f"{number} ({minutes} min)" for number, (level, minutes) in own.items() if level == wanted)
+            for wanted in ("easy", "medium", "hard")
+        ]
+        lines.append(f"| {chapter} | {' | '.join(by_level)} | {sum(minutes for _, minutes in own.values())} |")
+    return "\n".join(lines)
+
+
+_FILE = Path(__file__).with_name("effort.toml")

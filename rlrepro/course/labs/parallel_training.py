@@ -1,0 +1,83 @@
+"""Lab of chapter 4: `my_train_many(train, configs)`, the results of all runs, in the order of their configs."""
+
+import multiprocessing
+import time
+
+import numpy as np
+
+from rlrepro.cases.parallel_training import SB3
+from rlrepro.course.labs.core import Trial, WrongResult
+from rlrepro.fixes import thread_budget, train_many
+from rlrepro.lab import Release
+from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
+
+STEPS, WIDTH, BATCH, TURNS = 60, 512, 64, 2  # of a run: gradient steps, and of what; turns
+STILL = "How many runs compute at once, and with how many threads each?"
+
+
+def trial(answer) -> Trial:
+    configs = [{"seed": seed} for seed in range(max(2, thread_budget(1)))]
+    ways = {"released": in_a_pool, "yours": answer, "ours": ours}
+    costs = {who: [] for who in ways}
+    expected = in_a_fresh_process(one_by_one, configs)
+    for _ in range(TURNS):
+        for who, way in ways.items():
+            results = in_a_fresh_process(way, configs)
+            if who == "yours":
+                _compare(results, expected)
+            costs[who].append(max(run["ended"] for run in results) - min(run["began"] for run in results))
+    return Trial(costs, "s", f"from the beginning of the first to the end of the last of {len(configs)} runs", 1.6)
+
+
+def train(seed: int) -> dict:
+    """A run of gradient steps: its last loss, and when it began and ended."""
+    import torch
+
+    began = time.time()
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH))
+    inputs = torch.randn(BATCH, WIDTH)
+    for _ in range(STEPS):
+        net.zero_grad()
+        loss = (net(inputs) - inputs).square().mean()
+        loss.backward()
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight -= 0.1 * weight.grad
+    return {"seed": seed, "loss": loss.item(), "began": began, "ended": time.time()}
+
+
+def in_a_pool(train, configs) -> list[dict]:
+    """A process for each run, each with the threads that torch takes by default."""
+    with multiprocessing.get_context("fork").Pool(len(configs)) as pool:
+        runs = [pool.apply_async(train, kwds=config) for config in configs]
+        with waiting_for("training runs in a pool", TRAINING_SECONDS) as allowed:
+            return [run.get(allowed) for run in runs]
+
+
+def ours(train, configs) -> list[dict]:
+    return [outcome.value for outcome in train_many(train, configs, progress=False, on_error="raise")]
+
+
+def one_by_one(train, configs) -> list[dict]:
+    return [train(**config) for config in configs]
+
+
+def in_a_fresh_process(way, configs) -> list[dict]:
+    """Call it in a process in which torch has not computed: what computes must not fork."""
+    with Release(f"stable-baselines3=={SB3}") as process:
+        process.run(load)
+        return process.run(way, train, configs)
+
+
+def load() -> None:
+    """Import what a run needs, so that a forked process need not."""
+    import torch  # noqa: F401
+
+
+def _compare(results, expected) -> None:
+    seeds = [run.get("seed") for run in results]
+    if seeds != [run["seed"] for run in expected]:
+        raise WrongResult(f"Expected one result for each config, in their order; found those of the seeds {seeds}.")
+    if not np.allclose([run["loss"] for run in results], [run["loss"] for run in expected], rtol=1e-3):
+        raise WrongResult("The losses are not those of the same runs, one by one.")

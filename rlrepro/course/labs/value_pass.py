@@ -1,0 +1,36 @@
+"""Lab of chapter 10: `my_values(compute_values, batch, size)`, as in exercise 10.2, in RLlib's own learner."""
+
+from importlib import metadata
+
+import numpy as np
+
+from rlrepro.cases.value_pass.workloads import BATCH_COLUMNS, MODULE, ValuePass, missing
+from rlrepro.course.labs.core import Trial, WrongResult
+from rlrepro.lab import Release, peak_memory
+
+ROWS, SIZE = 512, 16
+STILL = "How many timesteps does the value network get at once, and what stays of a chunk when the next one begins?"
+
+
+def trial(answer) -> Trial:
+    with Release(f"ray=={metadata.version('ray')}") as rllib:
+        if lacks := rllib.run(missing):
+            raise ImportError(f"RLlib is not installed ({lacks}): pip install 'rlrepro[course,rllib]'")
+        runs = {who: rllib.run(value_pass, who, answer) for who in ("released", "yours", "ours")}
+    for name in BATCH_COLUMNS:
+        expected, found = (runs[who]["columns"][name] for who in ("released", "yours"))
+        if found.shape != expected.shape or not np.allclose(found, expected, atol=1e-4):
+            raise WrongResult(f"{name} of the train batch differ from those of the release.")
+    costs = {who: [run["peak"]] for who, run in runs.items()}
+    return Trial(costs, "B", f"peak of the value pass, {ROWS} timesteps, minibatch_size={SIZE}", 1.5)
+
+
+def value_pass(who: str, answer) -> dict:
+    """Peak bytes of the connector, and the columns that it adds to the train batch."""
+    run = ValuePass("nature", ROWS, SIZE, "chunked" if who == "ours" else "released")
+    if who == "yours":
+        module = run.learner.module[MODULE].unwrapped()
+        compute_values = module.compute_values
+        module.compute_values = lambda batch, embeddings=None: answer(compute_values, batch, SIZE)
+    peak, result = peak_memory(run, device="cpu").peak_bytes, run()[MODULE]
+    return {"peak": peak, "columns": {name: result[name].cpu().numpy() for name in BATCH_COLUMNS}}

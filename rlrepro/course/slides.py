@@ -1,0 +1,88 @@
+"""`rlrepro slides`: a deck for each chapter of a run, with its guess, its figures and its verdicts. A deck is one file
+that loads nothing; arrow keys turn the pages, and a browser prints it."""
+
+import re
+from html import escape
+from pathlib import Path
+
+import nbformat
+from nbconvert.filters import markdown2html
+
+from rlrepro.course.exercises.effort import effort
+from rlrepro.course.runner import find_notebooks
+
+NOTES = "**Reading this"
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>
+html{{scroll-snap-type:y proximity;color-scheme:light dark}}
+body{{margin:0;font:clamp(16px,2.2vmin,28px)/1.45 system-ui,sans-serif;color:#222;background:#fff}}
+html[data-theme=dark] body{{color:#ced6dd;background:#14181e}}
+section{{box-sizing:border-box;min-height:100vh;padding:4vmin 7vmin;scroll-snap-align:start;break-after:page;
+display:flex;flex-direction:column;justify-content:center}}
+section>p,section>ul{{font-size:1.5em;max-width:50em}}
+h1{{font-size:2.2em}} h2{{font-size:1em;opacity:.7;margin:0 0 1em}} table{{border-collapse:collapse;font-size:.7em}}
+td,th{{padding:.2em .8em;text-align:left;border-bottom:1px solid #8884}} img{{max-width:100%}}
+.plot svg.wide,.plot svg.drawing{{width:auto;height:64vh;max-width:100%}} .plot p strong{{font-size:1.3em}}
+</style>{slides}<script>
+document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+addEventListener("keydown", event => {{
+  const by = {{ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1}}[event.key];
+  const all = [...document.querySelectorAll("section")];
+  const at = all.findLastIndex(slide => slide.offsetTop <= scrollY + 5);
+  if (by) {{ event.preventDefault(); all[at + by]?.scrollIntoView(); }}
+}});
+</script></html>"""
+
+
+class NoRun(LookupError):
+    """The run has no executed notebook of a chapter."""
+
+
+def write_slides(run: Path, out: Path) -> list[Path]:
+    """Write a deck for each chapter of the run to the folder `out`. Raises NoRun."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for notebook in find_notebooks():
+        executed = run / notebook.name
+        if not executed.exists():
+            raise NoRun(f"{run} has no {notebook.name}; `rlrepro reproduce` makes it")
+        target = out / f"{notebook.stem}.html"
+        target.write_text(deck(nbformat.read(executed, as_version=4)))
+        written.append(target)
+    return written
+
+
+def deck(notebook) -> str:
+    """The slides of an executed notebook: its title, the question to guess, each figure, the verdicts, exercises."""
+    cells = [cell for cell in notebook.cells if "remove-cell" not in cell.metadata.get("tags", ())]
+    title, _, lead = cells[0].source.partition("\n")
+    bold = next((part for part in lead.split("\n\n") if part.strip().startswith("**")), lead.strip().split("\n\n")[0])
+    slides, heading = [f"<h1>{_html(title.strip('# '))}</h1>{_html(bold)}"], ""
+    for cell, after in zip(cells, [*cells[1:], None], strict=True):
+        if cell.cell_type == "markdown":
+            found = re.match(r"## (.*)\n*", cell.source)
+            heading = found[1] if found else heading
+            if heading == "Predict" and found:
+                slides.append(_slide("Your guess", _html(cell.source[found.end() :])))
+            if exercise := re.match(r"\*\*(\d+\.\d+)\*\* ", cell.source):
+                told = "{}, about {} minutes".format(*effort()[exercise[1]])
+                slides.append(_slide(f"Exercise {exercise[1]}: {told}", _html(cell.source[exercise.end() :])))
+            continue
+        notes = _html(after.source) if after and after.cell_type == "markdown" and NOTES in after.source else ""
+        for output in cell.outputs:
+            data = output.get("data", {})
+            if '<figure class="plot">' in data.get("text/html", ""):
+                folded = f"<details><summary>What to see</summary>{notes}</details>" if notes else ""
+                slides.append(_slide(heading, data["text/html"] + folded))
+            elif heading == "Verdicts" and "text/markdown" in data:
+                slides.append(_slide(heading, _html(data["text/markdown"])))
+    return PAGE.format(title=escape(title.strip("# ")), slides="".join(f"<section>{each}</section>" for each in slides))
+
+
+def _slide(heading: str, content: str) -> str:
+    return f"<h2>{_html(heading)}</h2>{content}"
+
+
+def _html(markdown: str) -> str:
+    """Markdown as HTML, with the text of links to other notebooks alone: a deck stands for itself."""
+    return markdown2html(re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", markdown))

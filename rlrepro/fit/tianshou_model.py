@@ -1,0 +1,112 @@
+"""plan_tianshou(make, ...): an update of any algorithm of tianshou 2.x by its own code, with a full buffer."""
+
+import inspect
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import create_empty_array
+
+from rlrepro.fit.marks import stage
+from rlrepro.fit.memory_plan import CannotPlan, Plan
+from rlrepro.fit.own_update import accepted, plan_update
+
+SCANNED = 256, 512  # transitions per buffer, from which the memory of the search for NaN is extrapolated
+
+
+def plan_tianshou(
+    make: Callable[..., object],
+    obs_space: spaces.Space,
+    act_space: spaces.Space,
+    *,
+    buffer: Callable[[int], object] | None = None,
+    buffer_size: int = 20_000,
+    batch_size: int = 64,
+    envs: int = 1,
+    device: str = "cuda",
+    device_memory_gib: float | None = None,
+    **sizes: int,
+) -> Plan:
+    """Plan an update of the algorithm that `make()` returns: "collect" is a step of its policy, "preprocess" computes
+    returns and targets, "learn" makes the gradient steps, and "nan scan" is the search for NaN in the whole buffer, in
+    host memory, where this release's trainer does it after each collect.
+
+    Args:
+        buffer: makes a buffer of that many transitions, as `functools.partial(VectorReplayBuffer, buffer_num=8)` does;
+            by default a ReplayBuffer. It counts as full
+        buffer_size: transitions; of an on-policy algorithm, those of one update
+        batch_size: of a gradient step
+        envs: environments that are stepped at once
+        sizes: arguments of `make`
+
+    Raises CannotPlan as `plan_update` does, and if `make()` returns anything else.
+    """
+    from tianshou.algorithm.algorithm_base import Algorithm, OnPolicyAlgorithm
+    from tianshou.data import Batch, ReplayBuffer
+    from tianshou.trainer import OnlineTrainer
+
+    buffer = buffer or ReplayBuffer
+    scan = _scan_bytes(buffer, obs_space, act_space) if "hasnull" in inspect.getsource(OnlineTrainer) else lambda _: 0
+
+    def make_both(**given):
+        algorithm = make(**accepted(make, given))
+        if not isinstance(algorithm, Algorithm):
+            raise CannotPlan(f"make must return an Algorithm of tianshou 2.x; found {type(algorithm).__name__}")
+        return algorithm, full(buffer(given["buffer_size"]), obs_space, act_space)
+
+    def step(both, batch_size, buffer_size, envs):
+        algorithm, stored = both
+        with stage("collect"):
+            algorithm.policy.eval()
+            algorithm.policy(Batch(obs=create_empty_array(obs_space, envs), info=Batch()))
+        if scan(buffer_size):
+            with stage("nan scan"):
+                np.empty(scan(buffer_size), np.uint8)
+        on_policy = isinstance(algorithm, OnPolicyAlgorithm)
+        for _ in range(1 if on_policy else 2):  # TD3 updates its actor every second time
+            with stage("preprocess"):
+                algorithm.train()
+                batch, indices = stored.sample(0 if on_policy else batch_size)
+                batch = algorithm._preprocess_batch(batch, stored, indices)
+            with stage("learn"):
+                algorithm._update_with_batch(batch, *([batch_size, 1] if on_policy else []))
+            algorithm._postprocess_batch(batch, stored, indices)
+            del batch
+
+    if unknown := sizes.keys() - accepted(make, sizes).keys():
+        raise CannotPlan(f"make has no size {', '.join(sorted(unknown))}")
+    sizes |= {"batch_size": batch_size, "buffer_size": buffer_size, "envs": envs}
+    return plan_update(make_both, step, device=device, device_memory_gib=device_memory_gib, **sizes)
+
+
+def full(buffer, obs_space: spaces.Space, act_space: spaces.Space):
+    """The buffer, with as many transitions as it holds."""
+    from tianshou.data import Batch, ReplayBufferManager
+
+    obs, act = (create_empty_array(space, 1) for space in (obs_space, act_space))
+    parts = getattr(buffer, "buffers", [buffer])
+    ends = {name: np.zeros(len(parts), bool) for name in ("terminated", "truncated")}
+    rows = [0] * len(parts)
+    batch = Batch(obs=obs, obs_next=obs, act=act)[rows]
+    buffer.add(Batch(batch, rew=np.zeros(len(parts)), info=Batch(), **ends), buffer_ids=np.arange(len(parts)))
+    for each in parts:
+        each._size = each.maxsize
+    if isinstance(buffer, ReplayBufferManager):
+        buffer._lengths[:] = [each.maxsize for each in parts]
+    return buffer
+
+
+def _scan_bytes(buffer: Callable, obs_space, act_space) -> Callable[[int], int]:
+    """The bytes that `hasnull` needs on top of a buffer of so many transitions: it copies what is stored, and makes a
+    flag for each number. Measured on two small buffers."""
+    found = []
+    for size in SCANNED:
+        stored = full(buffer(size), obs_space, act_space)
+        stored.hasnull()
+        tracemalloc.start()
+        stored.hasnull()
+        found.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    per_transition = (found[1] - found[0]) / (SCANNED[1] - SCANNED[0])
+    return lambda size: max(0, round(found[0] + per_transition * (size - SCANNED[0])))

@@ -1,0 +1,8 @@
+"""What watches an ensemble while it learns: a progress bar, Stable-Baselines3's callbacks, and curves for TensorBoard.
+
+Callbacks and loggers are Stable-Baselines3's own. A folder of its own, because an ensemble learns the same without it.
+"""
+
+from .observers import Observers
+
+__all__ = ["Observers"]

@@ -1,0 +1,116 @@
+"""Calls Stable-Baselines3's callbacks for each member of an ensemble, and writes curves."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
+from stable_baselines3.common.utils import explained_variance
+
+from .member import Member
+
+EPISODES = 100  # that a mean is taken of, as Stable-Baselines3's stats_window_size
+
+
+class Observers:
+    """Watches one call of `learn`. `callback(k)` makes the callback of member k, or a list of them.
+
+    A member whose callback returns False keeps the weights that it has then, and its episodes end there; if all have
+    stopped, so does `learn`.
+    """
+
+    def __init__(self, ensemble, callback: Callable | None, tensorboard_log: str | Path | None, total: int, bar: bool):
+        self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
+        self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
+        self._stopped, self._bar = {}, None  # by member: weights and number of episodes
+        for index in range(len(ensemble) if callback or self._is_logged else 0):
+            formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
+            self._members.append(Member(ensemble, index, Logger(None, formats)))
+            if callback:
+                self._callbacks[index] = self._made(callback(index), self._members[index], total)
+        if bar:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total * len(ensemble), unit="step", unit_scale=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        for callback in self._callbacks.values():
+            callback.on_training_end()
+        for member in self._members:
+            member.logger.close()
+        for index, (_, count) in self._stopped.items():
+            for values in vars(self._ensemble.episodes[index]).values():
+                del values[count:]
+        if self._bar is not None:
+            self._bar.close()
+
+    def collect(self):
+        """A rollout of the ensemble; None if all members have stopped."""
+        for callback in self._going():
+            callback.on_rollout_start()
+        rollout = self._ensemble.collect(self._step if self._callbacks else None)
+        if rollout is not None:
+            for callback in self._going():
+                callback.on_rollout_end()
+            if self._is_logged:
+                self._log_rollout(rollout)
+        return rollout
+
+    def end_update(self, remaining: float) -> None:
+        """Tell what the update did, when this share of the progress remained."""
+        flat = self._ensemble.networks.flat
+        for index, (weights, _) in self._stopped.items():
+            flat.data[index] = weights
+        for member in self._members:
+            member.forget_policy()
+        for name in ("learning_rate", "clip_range") if self._is_logged else ():
+            for member, value in zip(self._members, self._ensemble.hyperparameters.at(name, remaining), strict=True):
+                member.logger.record(f"train/{name}", float(value))
+        if self._is_logged and "log_std" in (weights := self._ensemble.networks.weights):
+            for member, std in zip(self._members, weights["log_std"].exp().mean(1).tolist(), strict=True):
+                member.logger.record("train/std", std)
+        if self._bar is not None:
+            self._bar.update(self._ensemble.n_steps * self._ensemble.n_envs * len(self._ensemble))
+
+    def _made(self, callback: BaseCallback | list, member: Member, total: int) -> BaseCallback:
+        callback = CallbackList(callback) if isinstance(callback, list) else callback
+        if not isinstance(callback, BaseCallback):
+            raise ValueError(f"callback(k) must return Stable-Baselines3's BaseCallback or a list, found {callback!r}")
+        callback.init_callback(member)
+        callback.on_training_start({"self": member, "total_timesteps": total}, {})
+        return callback
+
+    def _going(self):
+        return [callback for index, callback in self._callbacks.items() if index not in self._stopped]
+
+    def _step(self, rewards: np.ndarray, dones: np.ndarray, finished: list) -> bool:
+        """Tell each member's callback of a step; rewards and dones: (K, E), finished: (member, env, return, length).
+        Whether any member goes on."""
+        infos = {index: [{} for _ in range(self._ensemble.n_envs)] for index in self._callbacks}
+        for index, env, total, length in finished:
+            infos[index][env] = {"episode": {"r": total, "l": length}}  # as a Monitor tells it
+        for index, callback in self._callbacks.items():
+            if index in self._stopped:
+                continue
+            callback.update_locals({"rewards": rewards[index], "dones": dones[index], "infos": infos[index]})
+            if not callback.on_step():
+                count = len(self._ensemble.episodes[index].returns)
+                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), count
+        return len(self._stopped) < len(self._callbacks)
+
+    def _log_rollout(self, rollout) -> None:
+        steps = self._ensemble.num_timesteps
+        for member, values, returns in zip(self._members, rollout.values.cpu(), rollout.returns.cpu(), strict=True):
+            episodes = self._ensemble.episodes[member.index]
+            if episodes.returns:
+                member.logger.record("rollout/ep_rew_mean", np.mean(episodes.returns[-EPISODES:]))
+                member.logger.record("rollout/ep_len_mean", np.mean(episodes.lengths[-EPISODES:]))
+            member.logger.record("time/fps", int((steps - self._first) / (time.monotonic() - self._start)))
+            member.logger.dump(steps)  # with what the update before recorded, as in Stable-Baselines3
+            fit = explained_variance(values.numpy(), returns.numpy())
+            member.logger.record("train/explained_variance", float(fit))

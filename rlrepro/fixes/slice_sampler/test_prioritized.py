@@ -1,0 +1,45 @@
+"""The slice sampler by priority, in the torchrl that is installed."""
+
+import numpy as np
+import pytest
+import torch
+from torchrl.data.replay_buffers import samplers
+
+from .prioritized import IncrementalPrioritizedSliceSampler
+from .test_sampler import SLICE, transitions
+from .test_without_replacement import buffer_of
+
+if not getattr(getattr(samplers, "prioritized", samplers), "SumSegmentTreeFp32", None):
+    pytest.skip(
+        "torchrl's extension, which has the trees of priorities, does not load with this torch", allow_module_level=True
+    )
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_starts_have_the_shares_of_their_priorities_while_the_ring_goes_round(is_strict):
+    """The tree that is drawn from holds a priority where a slice can start, and zero elsewhere, after any write."""
+    random, first = np.random.default_rng(0), 0
+    options = {"slice_len": SLICE, "traj_key": "episode", "strict_length": is_strict}
+    sampler = IncrementalPrioritizedSliceSampler(60, 1.0, 1.0, **options)
+    buffer = buffer_of(sampler, slices=20)
+    for _ in range(30):
+        lengths = [*random.integers(1, 12, 3).tolist(), SLICE]
+        for part in transitions(lengths, first).split(7):  # so that trajectories continue after a sample
+            buffer.extend(part)
+            if sampler.can_sample(buffer._storage, SLICE):
+                buffer.sample()
+        first += len(lengths)
+        buffer.update_priority(torch.arange(len(buffer)), torch.from_numpy(random.random(len(buffer)) + 0.1).float())
+        batch = buffer.sample()
+        if is_strict:
+            slices = batch.reshape(-1, SLICE)
+            assert (slices["episode"] == slices["episode"][:, :1]).all() and (slices["step"].diff(dim=1) == 1).all()
+        episodes, oldest = buffer[:]["episode"].numpy(), buffer._writer._cursor if len(buffer) == 60 else 0
+        ring = np.roll(episodes, -oldest)
+        left = np.array([(ring[place:] == ring[place]).sum() for place in range(len(ring))])
+        can_start = left >= SLICE
+        if not is_strict:
+            can_start |= np.concatenate([[True], ring[1:] != ring[:-1]])
+        tree = np.roll(np.array([sampler._sum_tree[place] for place in range(len(buffer))]), -oldest)
+        assert ((tree > 0) == can_start).all()
+    assert (torch.as_tensor(sampler.state_dict()["_sum_tree"][torch.arange(60)]) > 0).all()

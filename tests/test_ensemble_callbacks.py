@@ -1,0 +1,125 @@
+"""Callbacks, evaluation and curves of the members of an EnsemblePPO, against Stable-Baselines3's own."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+from rlrepro.fixes import EnsemblePPO
+
+STEPS, SEEDS = 128, (3, 5)
+SIZES = {"n_steps": STEPS, "n_epochs": 2}
+
+
+def ensemble(**options):
+    return EnsemblePPO("Pendulum-v1", seeds=SEEDS, vectorization="sync", **SIZES, **options)
+
+
+def evaluation(folder):
+    env = DummyVecEnv([lambda: Monitor(gym.make("Pendulum-v1"))])
+    env.seed(0)
+    return EvalCallback(env, n_eval_episodes=1, eval_freq=STEPS, log_path=str(folder), verbose=0)
+
+
+def results(folder):
+    return np.load(folder / "evaluations.npz")["results"].ravel()
+
+
+def curves(folder):
+    reads_curves = "tensorboard.backend.event_processing.event_accumulator"
+    accumulator = pytest.importorskip(reads_curves, reason="TensorBoard, which reads the curves, is not installed")
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    return {tag: [(each.step, each.value) for each in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+class Recorder(BaseCallback):
+    """Notes what it is told, and stops the training at a step."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.last, self.told, self.rewards, self.episodes = last, [], [], []
+
+    def _on_training_start(self):
+        self.told.append(f"start {self.locals['total_timesteps']}")
+
+    def _on_rollout_start(self):
+        self.told.append("rollout start")
+
+    def _on_step(self):
+        self.rewards.append(float(self.locals["rewards"][0]))
+        self.episodes += [info["episode"]["l"] for info in self.locals["infos"] if "episode" in info]
+        return self.num_timesteps != self.last
+
+    def _on_rollout_end(self):
+        self.told.append(f"rollout end {self.num_timesteps}")
+
+    def _on_training_end(self):
+        self.told.append("end")
+
+
+@pytest.mark.slow
+def test_curves_and_evaluations_are_those_of_sb3(tmp_path):
+    ensemble().learn(4 * STEPS, callback=lambda k: evaluation(tmp_path / str(k)), tensorboard_log=tmp_path / "ours")
+    for member, seed in enumerate(SEEDS):
+        alone = PPO(
+            "MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", tensorboard_log=tmp_path / f"sb3-{member}", **SIZES
+        )
+        alone.learn(4 * STEPS, callback=evaluation(tmp_path / f"alone-{member}"))
+        expected = curves(tmp_path / f"sb3-{member}" / "PPO_1")
+        found = curves(tmp_path / "ours" / f"member_{member}")
+        lost = {f"train/{name}" for name in ("approx_kl", "clip_fraction", "entropy_loss", "loss")}
+        assert expected.keys() - found.keys() == lost | {"train/policy_gradient_loss", "train/value_loss"}
+        for tag in found.keys() - {"time/fps"}:
+            np.testing.assert_allclose(found[tag], expected[tag], rtol=1e-3, atol=1e-4, err_msg=tag)
+        np.testing.assert_allclose(results(tmp_path / str(member)), results(tmp_path / f"alone-{member}"), rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_hooks_are_called_as_sb3_calls_them():
+    ours, theirs = [Recorder() for _ in SEEDS], Recorder()
+    ensemble().learn(2 * STEPS, callback=ours.__getitem__)
+    PPO("MlpPolicy", "Pendulum-v1", seed=SEEDS[1], device="cpu", **SIZES).learn(2 * STEPS, callback=theirs)
+    assert ours[1].told == theirs.told and ours[1].episodes == theirs.episodes == [200]
+    np.testing.assert_allclose(ours[1].rewards, theirs.rewards, rtol=1e-4)
+    assert ours[0].rewards != ours[1].rewards
+
+
+@pytest.mark.slow
+def test_a_member_that_is_stopped_keeps_its_weights_and_the_others_go_on():
+    whole, stopped = ensemble(learning_rate=1e-2), ensemble(learning_rate=1e-2)
+    at_stop = ensemble(learning_rate=1e-2).learn(2 * STEPS).networks.flat
+    recorders = [Recorder(last=2 * STEPS + 1), Recorder()]
+    stopped.learn(4 * STEPS, callback=recorders.__getitem__)
+    whole.learn(4 * STEPS)
+    assert (stopped.networks.flat[0] == at_stop[0]).all() and (stopped.networks.flat[1] == whole.networks.flat[1]).all()
+    assert (whole.networks.flat[0] != at_stop[0]).any()
+    assert len(recorders[0].rewards) == 2 * STEPS + 1 and len(recorders[1].rewards) == 4 * STEPS
+    assert stopped.episodes[0].timesteps == [200] and stopped.episodes[1].timesteps == [200, 400]
+
+
+def test_it_ends_when_all_have_stopped():
+    trained = ensemble().learn(4 * STEPS, callback=lambda k: Recorder(last=STEPS // 2 + k))
+    assert trained.num_timesteps == STEPS // 2 + 1
+
+
+@pytest.mark.slow
+def test_what_callbacks_save_and_normalize(tmp_path):
+    evaluated = VecNormalize(DummyVecEnv([lambda: gym.make("Pendulum-v1")]), training=False)
+    callback = EvalCallback(evaluated, eval_freq=STEPS, n_eval_episodes=1, verbose=0, warn=False)
+    made = [[callback, CheckpointCallback(STEPS, str(tmp_path))], Recorder()]
+    trained = ensemble(vec_normalize=True).learn(STEPS, callback=made.__getitem__)
+    saved = ActorCriticPolicy.load(tmp_path / f"rl_model_{STEPS}_steps.zip")
+    assert saved.action_space == trained.action_space
+    own = trained.vec_env(0, DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
+    np.testing.assert_array_equal(evaluated.obs_rms.mean, own.obs_rms.mean)
+    assert evaluated.obs_rms.mean.any() and (evaluated.obs_rms.mean != trained.vec_env(1, own.venv).obs_rms.mean).any()
+
+
+def test_what_is_not_a_callback_is_refused():
+    with pytest.raises(ValueError, match=r"callback\(k\) must return Stable-Baselines3's BaseCallback"):
+        ensemble().learn(STEPS, callback=lambda k: None)

@@ -1,0 +1,117 @@
+"""Labs: the book's solution is right, and half-right and wrong answers are told what they lose."""
+
+import ast
+import re
+
+import cloudpickle
+import nbformat
+import pytest
+
+from rlrepro.course.labs.core import LABS, NAMES, Trial, grade, lab
+from rlrepro.course.runner import find_notebooks
+
+from . import lab_answers
+from .conftest import ROOT
+
+cloudpickle.register_pickle_by_value(lab_answers)  # as what a notebook defines
+CHAPTERS = {str(int(path.stem[:2])): path for path in find_notebooks()}
+SOLUTIONS = {str(int(path.stem[:2])): path for path in (ROOT / "book/solutions").glob("[01]*.md")}
+HALF = [
+    ("1", "gradients_off_for_good", "Gradients are still off"),
+    ("1", "nothing", "a backward pass would need"),
+    ("2", "logp_with_graph", "carries a graph"),
+    ("2", "logp_with_remainder_joined", "the remainder was joined"),
+    ("3", "cached_sampler", "repeats for transitions"),
+    ("4", "pool_with_all_threads", "how many threads"),
+    ("5", "best_of_chunks", "what does the first layer compute anew"),
+    ("5", "best_of_all_split", "in memory at once"),
+    ("8", "nan_without_copies", "where something was written"),
+    ("9", "env_that_naps", "how late does the parent wake up"),
+    ("10", "values_with_graph", "what stays of a chunk"),
+    ("10", "values_at_once", "How many timesteps"),
+]
+WRONG = [
+    ("1", "other_actions", "other actions were taken"),
+    ("2", "logp_shuffled", "differs from the release's"),
+    ("3", "stale_sampler", "After"),
+    ("4", "first_come", "in their order"),
+    ("5", "best_without_offset", "Where do chunks begin"),
+    ("8", "nan_in_last", "in place of True"),
+    ("9", "env_that_clears_nothing", "whose flags were seen"),
+    ("10", "values_reversed", "differ from those of the release"),
+]
+
+
+@pytest.fixture
+def waits_as_released(monkeypatch):
+    """Threads wait for each other as torch has it, whatever this shell says."""
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def graded(chapter, answer):
+    found = grade(chapter, answer)
+    if "RLlib is not installed" in found.message:
+        pytest.skip(found.message)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("chapter", LABS)
+def test_the_solution_of_the_book_is_right(chapter, waits_as_released):
+    names = {"__name__": "__main__"}  # pickled by value
+    for block in re.findall(r"```python\n(.*?)```", SOLUTIONS[chapter].read_text(), re.DOTALL):
+        exec(compile(block, str(SOLUTIONS[chapter]), "exec"), names)
+    found = graded(chapter, names[_answer(chapter)])
+    assert found.grade == "right", found.message
+    assert set(found.trial.costs) <= set(NAMES) and found.trial.times_ours("released") > 2
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("chapter, name, told", HALF)
+def test_a_half_right_answer_is_told_what_it_loses(chapter, name, told, waits_as_released):
+    found = graded(chapter, getattr(lab_answers, name))
+    assert found.grade == "half" and told in found.message, found.message
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("chapter, name, told", WRONG)
+def test_a_wrong_answer_is_told_what_differs(chapter, name, told, waits_as_released):
+    found = graded(chapter, getattr(lab_answers, name))
+    assert (found.grade, found.trial) == ("wrong", None) and told in found.message, found.message
+
+
+@pytest.mark.parametrize("chapter", LABS)
+def test_a_notebook_has_its_lab_and_runs_nothing(chapter, capsys):
+    name = _answer(chapter)
+    assert any(f"{name} = None" in cell.source for cell in nbformat.read(CHAPTERS[chapter], as_version=4).cells)
+    assert lab(chapter, None) is None
+    assert "write your fix in place of None" in capsys.readouterr().out
+
+
+def test_each_lab_has_all_three_kinds_of_answers():
+    assert {chapter for chapter, *_ in HALF} == {chapter for chapter, *_ in WRONG} == set(LABS)
+
+
+def test_an_answer_that_fails_is_told_why():
+    found = grade("5", lambda net, states, actions: states.no_such_name)
+    assert found.grade == "wrong" and "no_such_name" in found.message
+
+
+@pytest.mark.parametrize("unit", ["B", "s"])
+def test_the_figure_tells_each_cost(unit):
+    costs = {"released": [8.0, 9.0], "yours": [4.0, 4.0], "ours": [1.0, 1.0]}
+    figure = Trial(costs, unit, "what was measured", 2).figure()
+    assert figure.png() and all(NAMES[who] in figure.alt() for who in costs)
+    assert figure.alt().startswith("Your fix: 4 times")
+
+
+def _answer(chapter) -> str:
+    """The name that a notebook passes to its lab."""
+    for cell in nbformat.read(CHAPTERS[chapter], as_version=4).cells:
+        if cell.cell_type == "code" and re.search(r"^lab\(", cell.source, re.MULTILINE):
+            return ast.parse(cell.source.splitlines()[-1]).body[0].value.args[1].id
+    raise LookupError(f"no lab in {CHAPTERS[chapter]}")

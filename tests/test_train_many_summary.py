@@ -1,0 +1,70 @@
+"""The table and the curves of what a sweep did."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from rlrepro.fixes import Outcome, plot, table, train_many
+from rlrepro.fixes.ensemble_ppo.collector import Episodes
+from rlrepro.fixes.sweep import Trained
+
+
+def trained(returns):
+    return Trained(None, Episodes(list(returns), [10] * len(returns), [10 * (n + 1) for n in range(len(returns))]))
+
+
+def outcome(value, error=None, **config):
+    return Outcome(config, value, error, 1.5, config.get("seed", 7))
+
+
+SWEEP = [
+    outcome(trained([1.0, 3.0]), rate=0.1, seed=0),
+    outcome(trained([3.0, 5.0, 7.0]), rate=0.1, seed=1),
+    outcome(trained([0.0, 0.0]), rate=0.2, seed=0),
+    outcome(None, "Traceback ...\nValueError: no", rate=0.2, seed=1),
+]
+
+
+def test_a_table_has_configs_first_and_what_runs_returned():
+    frame = table(SWEEP)
+    assert list(frame.columns) == ["rate", "seed", "episodes", "return", "seconds", "error"]
+    assert frame["return"].tolist()[:3] == [2.0, 5.0, 0.0] and np.isnan(frame["return"][3])
+    assert frame["error"].tolist()[3] == "ValueError: no" and frame["episodes"].tolist()[:3] == [2, 3, 2]
+
+
+def test_a_table_without_pandas_is_a_list(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    rows = table(outcome({"loss": 0.5, "name": "x"}, x=x) for x in (1, 2))
+    assert rows == [{"x": x, "loss": 0.5, "seed": 7, "seconds": 1.5, "error": None} for x in (1, 2)]
+
+
+@pytest.mark.slow
+def test_numbers_that_runs_return_are_values():
+    assert table(train_many(abs_of, [{"x": -3}], n_jobs=1, progress=False))["value"].tolist() == [3]
+
+
+def abs_of(x):
+    return abs(x)
+
+
+def test_there_is_a_curve_for_each_config_over_its_seeds():
+    ax = plot(SWEEP)
+    first, second = ax.get_lines()
+    assert [line.get_label() for line in ax.get_lines()] == ["rate=0.1", "rate=0.2"]
+    assert (first.get_xdata()[0], first.get_xdata()[-1]) == (10, 20)  # what both seeds have
+    assert (first.get_ydata()[0], first.get_ydata()[-1]) == (2.0, 3.0)  # (1 + 3) / 2, then (2 + 4) / 2
+    assert not second.get_ydata().any() and len(ax.collections) == 2
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (1.0, 4.0)
+
+
+def test_curves_of_other_values():
+    assert plot([outcome([4.0, 2.0], x=1)]).get_lines()[0].get_ydata()[-1] == 2.0
+    ax = plot([outcome({"loss": [1, 2]}, x=1)], curve=lambda value: ([5, 6], value["loss"]))
+    assert ax.get_lines()[0].get_xdata()[0] == 5 and ax.get_legend() is None
+
+
+def test_nothing_to_plot_is_said():
+    with pytest.raises(ValueError, match="no run has succeeded"):
+        plot(SWEEP[3:])

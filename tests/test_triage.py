@@ -1,0 +1,82 @@
+"""Which problem a text fits: real tracebacks of the real releases, what people wrote in threads, and what is not ours.
+
+`tracebacks.jsonl` has a line for each text: the id of the problem that it shows (null: none of ours), where it is from,
+and the text.
+"""
+
+import json
+import re
+
+import pytest
+
+from rlrepro.cases import all_claims
+from rlrepro.course.site.front_page import NOT_MEASURED, gain
+from rlrepro.doctor.finding import all_rules
+from rlrepro.doctor.triage import NOT_OURS, load, triage
+from rlrepro.evidence.verdicts import load_runs
+
+from .conftest import ROOT
+
+TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
+OURS = [each for each in TEXTS if each["problem"]]
+OTHERS = [each for each in TEXTS if not each["problem"]]
+PROBLEMS = {problem["id"]: problem for problem in load()["problem"]}
+
+
+def first(text):
+    return next((problem["id"] for problem in triage(text)), None)
+
+
+@pytest.mark.parametrize("each", OURS, ids=lambda each: each["from"])
+def test_the_right_problem_comes_first(each):
+    assert first(each["text"]) == each["problem"]
+
+
+def test_what_is_not_ours_is_told_so():
+    wrong = [each["from"] for each in OTHERS if first(each["text"])]
+    assert len(OTHERS) >= 60 and len(wrong) <= 0.05 * len(OTHERS), wrong
+
+
+def test_the_texts_cover_each_problem_and_chapter():
+    tracebacks = {PROBLEMS[each["problem"]]["chapter"] for each in OURS if re.search(load()["traceback"], each["text"])}
+    assert {each["problem"] for each in OURS} == set(PROBLEMS)
+    assert tracebacks >= {claim.chapter for claim in all_claims()}
+
+
+def test_a_paste_from_windows_or_with_broken_lines_is_the_same():
+    (text,) = (each["text"] for each in OURS if each["from"] == "tianshou==1.0.0, logp_old")
+    assert first(text.replace("/", "\\")) == first(" ".join(text.split())) == first(text.upper()) == "logp-old"
+
+
+def test_words_do_not_count_in_a_traceback():
+    words = "training slows down as the replay buffer fills"
+    assert first(words) == "nan-scan" and first(f'{words}\n  File "train.py", line 3, in <module>\nKeyError: 3') is None
+
+
+@pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+def test_what_a_card_names_exists(problem):
+    assert set(problem["rules"]) <= set(all_rules())
+    assert (ROOT / "notebooks" / f"{problem['chapter']}.ipynb").exists()
+    for expression in (each for kind in ("errors", "words") for sign in problem[kind] for each in sign):
+        assert set(re.findall(r"@(\w+)", expression)) <= set(load()["concepts"]) and re.compile(expression)
+
+
+def test_a_card_has_the_numbers_of_the_reference_records():
+    runs = load_runs(ROOT / "none", ROOT / "results")
+    gains = {name: gain(problem["proof"], runs) for name, problem in PROBLEMS.items() if "proof" in problem}
+    assert not [text for text in gains.values() if re.match(r"\*\*(.+) → \1\*\*", text)]
+    assert NOT_MEASURED not in gains.values()
+    before, after = (
+        max(run.records.series("logp_old.peak", "rows", release=release, network="nature").items())[1]
+        for run in runs
+        for release in ("1.0.0", "1.1.0")
+    )
+    assert gains["logp-old"].startswith(f"**{before / 2**30:.1f} GiB → {after / 2**20:.1f} MiB**")
+    assert gain(PROBLEMS["logp-old"]["proof"] | {"record": "logp_old.none"}, runs) == NOT_MEASURED
+
+
+def test_the_command_line_reads_a_pipe(run_cli):
+    done = run_cli("triage", input="GPU out of memory in logp_old")
+    assert done.returncode == 0 and "ChunkedPPOPolicy" in done.stdout and "02_logp_old_oom" in done.stdout
+    done = run_cli("triage", input="KeyError: 'lr'")
+    assert done.returncode == 1 and done.stdout.strip() == NOT_OURS
