@@ -20,7 +20,10 @@ NEUTRAL_AT_0 = ("parallel_training.overhead", "nan_scan.share")
 
 
 def is_timed(record):
-    return record.unit == "s" or (record.unit == "ratio" and not record.name.startswith("large_actions."))
+    """A kind of work that a run did not have took 0 s, and has no reverse."""
+    return (record.unit == "s" and bool(record.value)) or (
+        record.unit == "ratio" and not record.name.startswith("large_actions.")
+    )
 
 
 def with_value(record, value):
