@@ -1,10 +1,11 @@
 """Chapter 7: a small project that has the problems of all chapters, and the doctor that finds and fixes them.
 
-`sample_project/` is four scripts and their requirements. The doctor reads and runs them; nothing imports them.
+`sample_project/` is four scripts and their requirements, and in `newest/` three more for the newest releases. The
+doctor reads and runs them; nothing imports them.
 `workloads` runs them, `costs` has the problems that no other chapter measures, `measure` records what both cost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import lazy_loader
 
@@ -19,19 +20,35 @@ class Settings:
     rollout: int  # timesteps of ppo.py
     written: int  # timesteps that world_model.py stores at a time
     steps: int  # environment steps of each training run of sweep.py
+    recorded: int  # transitions that newest/sac.py begins with
     runs: tuple[tuple[str, ...], ...]  # scripts that run at the same time, one group after another
     repeats: int  # pairs of timings for each cost
 
 
-FULL = Settings(
+SMOKE = Settings(
     rollout=2048,
     written=1_000_000,
     steps=128,
-    runs=(("ppo.py", "recommender.py"), ("world_model.py",), ("sweep.py",)),  # the last two are timed, so run alone
+    recorded=100_000,
+    runs=(  # world_model.py and sweep.py are timed, so they run alone
+        ("ppo.py", "recommender.py"),
+        ("newest/sac.py", "newest/robots.py"),
+        ("world_model.py",),
+        ("sweep.py",),
+    ),
     repeats=7,
 )
-TINY = Settings(rollout=1024, written=500_000, steps=64, runs=(("world_model.py",), ("sweep.py",)), repeats=3)
-SETTINGS = {"tiny": TINY, "smoke": FULL, "full": FULL}
+TINY = replace(
+    SMOKE,
+    rollout=1024,
+    written=500_000,
+    steps=64,
+    recorded=50_000,
+    runs=(("world_model.py",), ("sweep.py",)),
+    repeats=3,
+)
+FULL = replace(SMOKE, runs=(*SMOKE.runs, ("newest/frames.py",)))  # Ray takes a while to start
+SETTINGS = {"tiny": TINY, "smoke": SMOKE, "full": FULL}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__, submodules=["costs", "measure", "plots", "workloads"], submod_attrs={"records": ["RECORDS"]}

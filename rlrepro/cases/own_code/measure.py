@@ -7,6 +7,7 @@ from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.own_code import workloads
 from rlrepro.cases.own_code.costs import Cost, compare_costs
 from rlrepro.doctor.live.report import Report
+from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
 
 
 def costs_of_rules(bench: Bench) -> list[Cost]:
@@ -29,6 +30,13 @@ def watched_runs(bench: Bench, project: Path, state: str) -> dict[str, Report]:
             case "world_model.py":
                 (by_stored,) = _buffer(report).seconds.values()  # seconds of samples, for the only batch size
                 bench.add("sample", statistics.median(by_stored[max(by_stored)]), state=state)
+            case "newest/sac.py":
+                bench.add("searched", _spent(report, NAN_SEARCH, "seconds"), state=state)
+            case "newest/robots.py":
+                bench.add("awake", _spent(report, WAIT, "awake_seconds"), state=state)
+            case workloads.RLLIB:
+                values = report.notes.stages["values"]
+                bench.add("values", values.peak_bytes - values.before_bytes, state=state)
             case "sweep.py":
                 bench.add("train", report.notes.stages["train"].seconds, state=state)
                 for kind, seconds in report.split.items():
@@ -49,3 +57,8 @@ def trials(bench: Bench, project: Path, script: str, report: Report) -> Report:
 def _buffer(report: Report):
     (buffer,) = report.notes.buffers.values()
     return buffer
+
+
+def _spent(report: Report, name: str, what: str) -> float:
+    """Seconds that calls of a method took; a fix may do without them."""
+    return getattr(report.notes.spent.get(name), what, 0.0)

@@ -8,15 +8,25 @@ PANELS = {
     "largest_pass": "ppo.py\nlargest forward pass\nwithout gradients",
     "sample": "world_model.py\none sample from\nthe full buffer",
     "train": "sweep.py\ngradient steps of\nall four runs",
+    "searched": "newest/sac.py\nsearching the whole\nbuffer for NaN",
+    "awake": "newest/robots.py\nwaiting for workers\nwithout sleeping",
+    "values": "newest/frames.py\nmemory of\nthe value pass",
     "transition": "recommender.py\none stored\ntransition",
 }
+COLUMNS = 4
 
 
 def plot_before_and_after(records: Records):
     """The cost of each script that was run, before and after the fixes: one panel for each, all from zero."""
     measured = [name for name in PANELS if records.where(f"own_code.{name}", state="after")] or list(PANELS)
-    figure, panels = new_figure("The same scripts, before and after", columns=len(measured), width=8.4, height=3.6)
-    for axes, name in zip(panels, measured, strict=True):
+    rows = -(-len(measured) // COLUMNS)
+    columns = -(-len(measured) // rows)
+    figure, panels = new_figure(
+        "The same scripts, before and after", rows=rows, columns=columns, width=8.4, height=0.4 + 3.2 * rows
+    )
+    for unused in panels.flat[len(measured) :]:
+        unused.remove()
+    for axes, name in zip(panels.flat, measured, strict=False):
         pair = [records.get(f"own_code.{name}", state=state) for state in ("before", "after")]
         bars = axes.bar(["before", "after"], [record.value for record in pair], color=[BUGGY, OURS], width=0.6)
         for state, record in zip(("before", "after"), pair, strict=True):

@@ -10,5 +10,8 @@ RECORDS = (
     Quantity("train", "s", ("state",)),  # gradient steps of all runs of sweep.py
     Quantity("transition", "B", ("state",)),  # as recommender.py stores it
     Quantity("time", "s", ("state", "kind"), zero=True),  # of all processes of sweep.py
+    Quantity("searched", "s", ("state",), zero=True),  # by newest/sac.py in searches for NaN
+    Quantity("awake", "s", ("state",), zero=True),  # of newest/robots.py, while it waited for its workers
+    Quantity("values", "B", ("state",)),  # of memory on top in the value pass of newest/frames.py
     Quantity("tried", "ratio", ("variables",)),  # gradient steps per second of sweep.py, with and without these
 )

@@ -18,8 +18,10 @@ from rlrepro.lab.limits import SCRIPT_SECONDS, TookTooLong, limit, overrun
 
 SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
 STARTUP = Path(__file__).parent / "startup"
-# tianshou 1.0.0 compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
-ENVIRONMENT = {"NUMBA_DISABLE_JIT": "1"}
+PINNED = Release("tianshou==1.0.0")  # in requirements.txt
+RLLIB = "newest/frames.py"
+# tianshou compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
+VARIABLES = {"NUMBA_DISABLE_JIT": "1"}
 
 
 def copy_project(folder: Path, settings: Settings) -> Path:
@@ -29,6 +31,7 @@ def copy_project(folder: Path, settings: Settings) -> Path:
     _set_constant(folder / "ppo.py", "ROLLOUT", settings.rollout)
     _set_constant(folder / "world_model.py", "WRITTEN", settings.written)
     _set_constant(folder / "sweep.py", "STEPS", settings.steps)
+    _set_constant(folder / "newest" / "sac.py", "RECORDED", settings.recorded)
     return folder
 
 
@@ -39,10 +42,13 @@ def _set_constant(script: Path, name: str, value: int) -> None:
     script.write_text(text)
 
 
-def use_release(release: Release) -> None:
-    """Let the scripts import this release of its library, in place of what is installed."""
-    paths = [STARTUP, release.install(), os.environ.get("PYTHONPATH")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in paths if path)
+def run_environment(script: str) -> dict[str, str]:
+    """Variables for a script, which imports what its requirements pin: tianshou 1.0.0, or in `newest/` what this
+    environment has."""
+    paths = [] if script == RLLIB else [STARTUP]
+    paths += [] if script.startswith("newest/") else [PINNED.install()]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
+    return VARIABLES | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 def run_scripts(project: Path, groups: Iterable[Iterable[str]]) -> dict[str, Report]:
@@ -70,7 +76,7 @@ def _command(script: str) -> list[str]:
 def _run(project: Path, script: str) -> Report:
     allowed, start = limit(SCRIPT_SECONDS), time.monotonic()
     report, status = run(
-        _command(script), folder=project, stdout=sys.__stderr__, seconds=allowed, environment=ENVIRONMENT
+        _command(script), folder=project, stdout=sys.__stderr__, seconds=allowed, environment=run_environment(script)
     )
     path = os.fspath(project / script)
     if time.monotonic() - start >= allowed:
