@@ -56,7 +56,9 @@ def test_a_stage_that_is_cut_short(tmp_path, body, processes):
     (kept := tmp_path / "kept").mkdir()
     command = [sys.executable, "-W", "ignore", "train.py"]
     with (tmp_path / "said").open("w") as said:
-        process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | watching(kept), stderr=said)
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=os.environ | watching(kept, os.environ.get("PYTHONPATH")), stderr=said
+        )
         limit = time.monotonic() + SECONDS
         while len(list(tmp_path.glob("*.trains"))) < processes and time.monotonic() < limit:
             time.sleep(0.05)

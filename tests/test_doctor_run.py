@@ -175,3 +175,9 @@ def test_somebody_elses_sitecustomize_still_runs(tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH")
     _, status = run([sys.executable, "-c", "import sys; assert 'startup' not in ''.join(sys.path)"])
     assert status == 0
+
+
+def test_a_path_that_the_caller_gives_is_kept(tmp_path):
+    (tmp_path / "theirs.py").touch()
+    _, status = run([sys.executable, "-c", "import theirs"], environment={"PYTHONPATH": str(tmp_path)})
+    assert status == 0

@@ -15,6 +15,8 @@ def _bytes(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
+    if value == 0:
+        return "0 s"
     scale, name = next((pair for pair in SECOND_STEPS if abs(value) >= pair[0] * ROUNDS_UP), SECOND_STEPS[-1])
     return f"{value:,.0f} s" if abs(value) >= 1000 else f"{value / scale:.3g} {name}"
 

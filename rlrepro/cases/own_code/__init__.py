@@ -29,7 +29,7 @@ SMOKE = Settings(
     rollout=2048,
     written=1_000_000,
     steps=128,
-    recorded=100_000,
+    recorded=300_000,
     runs=(  # world_model.py and sweep.py are timed, so they run alone
         ("ppo.py", "recommender.py"),
         ("newest/sac.py", "newest/robots.py"),

@@ -8,10 +8,10 @@ PANELS = {
     "largest_pass": "ppo.py\nlargest forward pass\nwithout gradients",
     "sample": "world_model.py\none sample from\nthe full buffer",
     "train": "sweep.py\ngradient steps of\nall four runs",
+    "transition": "recommender.py\none stored\ntransition",
     "searched": "newest/sac.py\nsearching the whole\nbuffer for NaN",
     "awake": "newest/robots.py\nwaiting for workers\nwithout sleeping",
     "values": "newest/frames.py\nmemory of\nthe value pass",
-    "transition": "recommender.py\none stored\ntransition",
 }
 COLUMNS = 4
 
@@ -22,7 +22,7 @@ def plot_before_and_after(records: Records):
     rows = -(-len(measured) // COLUMNS)
     columns = -(-len(measured) // rows)
     figure, panels = new_figure(
-        "The same scripts, before and after", rows=rows, columns=columns, width=8.4, height=0.4 + 3.2 * rows
+        "The same scripts, before and after", rows=rows, columns=columns, width=8.4, height=0.6 + 2.8 * rows
     )
     for unused in panels.flat[len(measured) :]:
         unused.remove()

@@ -40,7 +40,8 @@ def run(
     # a child that outlives the command may still write while the folder is removed
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as kept:
         kept = Path(kept)
-        variables = os.environ | (environment or {}) | watching(kept)
+        variables = os.environ | (environment or {})
+        variables |= watching(kept, variables.get("PYTHONPATH"))
         start = monotonic()
         with sampled(itself=False) as report.crowd:
             process = subprocess.Popen(command, env=variables, cwd=folder, stdout=stdout)
@@ -51,9 +52,9 @@ def run(
     return report, status
 
 
-def watching(kept: Path) -> dict[str, str]:
-    """The variables with which a Python process keeps its notes in a folder."""
-    paths = [str(STARTUP), *filter(None, [os.environ.get("PYTHONPATH")])]
+def watching(kept: Path, python_path: str | None) -> dict[str, str]:
+    """The variables with which a Python process keeps its notes in a folder, and imports from its own path otherwise."""
+    paths = [str(STARTUP), *filter(None, [python_path])]
     return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
 
 

@@ -11,7 +11,7 @@ from tianshou.trainer import OffPolicyTrainerParams
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
 
-RECORDED = 100_000  # transitions
+RECORDED = 300_000  # transitions
 STEPS = 50
 
 

@@ -1,0 +1,36 @@
+"""Chapter 7's project has a problem of each chapter, and the doctor finds and fixes them where the chapter says so."""
+
+from pathlib import Path
+
+from rlrepro.cases.own_code import SETTINGS, workloads
+from rlrepro.doctor.autofix import fixed_files
+from rlrepro.doctor.scan import examine
+
+FOUND = {
+    "ppo.py": {"TS001", "TS002"},
+    "recommender.py": {"LA001"},
+    "sweep.py": {"PT001"},
+    "world_model.py": {"TR002", "TR005"},
+    "newest/frames.py": {"RL001"},
+    "newest/robots.py": {"TR006"},
+    "newest/sac.py": {"TS004", "TS005"},
+}
+
+
+def codes(project):
+    found = {}
+    for finding in examine([project]).findings:
+        found.setdefault(Path(finding.path).relative_to(project).as_posix(), set()).add(finding.code)
+    return found
+
+
+def test_each_script_has_its_problem_until_it_is_fixed(tmp_path):
+    project = workloads.copy_project(tmp_path / "project", SETTINGS["smoke"])
+    assert codes(project) == FOUND
+    for each in fixed_files(examine([project])):
+        each.write()
+    assert codes(project) == {"recommender.py": {"LA001"}, "world_model.py": {"TR002"}}
+
+
+def test_all_scripts_run_in_the_profile_full():
+    assert {script for group in SETTINGS["full"].runs for script in group} == {*FOUND}
