@@ -53,7 +53,7 @@ def run(
 
 
 def watching(kept: Path, python_path: str | None) -> dict[str, str]:
-    """The variables with which a Python process keeps its notes in a folder, and imports from its own path otherwise."""
+    """The variables with which a Python process keeps its notes in a folder, besides its own path."""
     paths = [str(STARTUP), *filter(None, [python_path])]
     return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
 
