@@ -1,5 +1,11 @@
 """The case of ParallelEnv's parent: what runs under the releases, and judges where a machine can't tell."""
 
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from rlrepro.cases import spinning_parent
@@ -61,3 +67,30 @@ def test_an_older_release_is_told_that_it_needs_no_fix():
 
     with Release(f"torchrl=={SLEEPING}") as release:
         assert f"found {SLEEPING}" in (message := release.run(error)) and "sleeps by itself" in message
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="only Linux says who waited for a core")
+def test_waiting_for_a_core_that_others_have_is_told_from_sleeping():
+    endless = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * os.cpu_count())]
+    try:
+        busy, ran = _share(_spin, 1), _share(_spin, 1, waited=False)
+        asleep = _share(time.sleep, 1)
+    finally:
+        for each in endless:
+            each.kill()
+            each.wait()
+    assert busy > 0.95 > ran and asleep < 0.05
+
+
+def _share(fn, seconds, *, waited=True):
+    """Of the time that a call takes, how much of it is on a core; without the wait for one, if not told otherwise."""
+    start, (ran, waiting) = time.perf_counter(), workloads.seconds_on_core()
+    fn(seconds)
+    wall, (ran_then, waiting_then) = time.perf_counter() - start, workloads.seconds_on_core()
+    return (ran_then - ran) / (wall - waited * (waiting_then - waiting))
+
+
+def _spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass

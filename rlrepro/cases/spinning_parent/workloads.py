@@ -4,6 +4,7 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
@@ -31,7 +32,8 @@ def open_env(workers: int, seconds: float, wait="theirs"):
 
 def step_times(waits: list[str], workers: int, seconds: float, blocks: int, block_seconds: float) -> dict:
     """For each way to wait, which take turns: `step`, wall seconds of a step in each block, and `cpu`, how many cores
-    the parent kept busy in it. For "ours" also `wake_up`, the seconds that it takes to wake up here."""
+    the parent kept busy in it, apart from when it waited for one. For "ours" also `wake_up`, the seconds that it takes
+    to wake up here."""
     envs = {wait: open_env(workers, seconds, wait) for wait in waits}
     actions = {wait: env.rand_action() for wait, env in envs.items()}
     count = max(5, round(block_seconds / (seconds + _overhead(envs[waits[0]], actions[waits[0]], seconds))))
@@ -40,16 +42,27 @@ def step_times(waits: list[str], workers: int, seconds: float, blocks: int, bloc
         _steps(envs[wait], actions[wait], WARM_UP)
     for block in range(blocks):
         for wait in waits if block % 2 == 0 else waits[::-1]:
-            cpu, wall = time.process_time(), time.perf_counter()
+            before, wall = seconds_on_core(), time.perf_counter()
             _steps(envs[wait], actions[wait], count)
             wall = time.perf_counter() - wall
+            ran, waited = (now - then for now, then in zip(seconds_on_core(), before, strict=True))
             measured[wait]["step"].append(wall / count)
-            measured[wait]["cpu"].append((time.process_time() - cpu) / wall)
+            measured[wait]["cpu"].append(ran / (wall - waited))
     if "ours" in envs:
         measured["ours"]["wake_up"] = median(envs["ours"]._shm_done_flags.latencies)
     for env in envs.values():
         env.close()
     return measured
+
+
+def seconds_on_core() -> tuple[float, float]:
+    """For how long this thread has been on a core, and has waited for one that others had (0 where no system counts
+    that)."""
+    try:
+        ran, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+    except OSError:
+        return time.thread_time(), 0.0
+    return ran / 1e9, waited / 1e9
 
 
 def side_by_side(runs: int, *settings) -> float:

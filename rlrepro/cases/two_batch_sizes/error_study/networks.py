@@ -109,7 +109,7 @@ def _convolutional(rng, shape):
     try:
         with torch.no_grad():
             flat = nn.Sequential(*layers).eval()(torch.zeros(1, *shape)).shape[1]
-    except RuntimeError:  # nothing is left of so small an observation
+    except (RuntimeError, ValueError):  # of so small an observation nothing is left, or nothing to normalize
         return _convolutional(rng, shape)
     width = rng.choice((32, 64, 128))
     return nn.Sequential(*layers, nn.Linear(flat, width), nn.ReLU()), width, sorted(names)
