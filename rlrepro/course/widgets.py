@@ -79,9 +79,9 @@ def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
     `name` is what the slider sets; `pictures` has a figure for each of its settings.
     """
     titles = [escape(f"{name} {setting}") for setting in pictures]
-    slider = f'<input type="range" value="0" max="{len(titles) - 1}" autocomplete="off" oninput="{MOVED}"'
+    slider = f'<input type="range" value="0" max="{len(titles) - 1}" aria-valuetext="{titles[0]}" autocomplete="off"'
     shown = [f"<b>{title}</b>{each.html(table=False)}" for title, each in zip(titles, pictures.values(), strict=True)]
     return HTML(
-        f'<div class="rlrepro-slide"><label>{escape(name)} {slider} aria-valuetext="{titles[0]}"></label>'
+        f'<div class="rlrepro-slide"><label>{escape(name)} {slider} oninput="{MOVED}"></label>'
         f"<div>{'</div><div hidden>'.join(shown)}</div></div>"
     )
