@@ -1,28 +1,47 @@
 """axe-core on every page, light and dark."""
 
+import base64
+import hashlib
+import shutil
+import subprocess
+import tarfile
 from collections import Counter
 
 import pytest
 
-from rlrepro.course.site import scripts
+from rlrepro.lab.limits import limit
+from rlrepro.lab.overlays import cache_folder
 
 from .test_book import open_page
 
-AXE = {
-    "package": "axe-core",
-    "version": "4.14.1",
-    "sha512": "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==",
-    "files": {"axe.min.js": "package/axe.min.js"},
-}
+AXE = "axe-core@4.14.1"
+SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+NPM_SECONDS = 600.0  # the download of one package
 SERIOUS = """() => axe.run({resultTypes: ['violations']}).then(({violations}) => violations
     .filter(v => ['serious', 'critical'].includes(v.impact))
     .flatMap(v => v.nodes.map(n => v.id + ' ' + n.target.join(' ') + ' ' + n.html.slice(0, 120))))"""
 
 
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script, fetched through npm into the cache folder the first time."""
+    script = cache_folder() / "scripts" / f"{AXE}.js"
+    if not script.exists():
+        folder = tmp_path_factory.mktemp("axe")
+        command = ["npm", "pack", AXE, "--silent", "--pack-destination", folder]
+        subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=limit(NPM_SECONDS))
+        (archive,) = folder.glob("*.tgz")
+        assert base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() == SHA512
+        with tarfile.open(archive) as packed:
+            packed.extract("package/axe.min.js", folder, filter="data")
+        script.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder / "package" / "axe.min.js", script)
+    return script
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_barrier(browser, site, pages, scheme):
-    (axe,) = scripts._unpacked(**AXE)
+def test_no_page_has_a_serious_barrier(axe, browser, site, pages, scheme):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
     barriers = {}
     for name in pages:
@@ -36,8 +55,7 @@ def test_no_page_has_a_serious_barrier(browser, site, pages, scheme):
     assert barriers == {}, counts
 
 
-def test_axe_sees_a_barrier(browser):
-    (axe,) = scripts._unpacked(**AXE)
+def test_axe_sees_a_barrier(axe, browser):
     page = browser.new_page()
     page.set_content("<html lang=en><title>t</title><main><h1>h</h1><img src='data:,'></main>")
     page.add_script_tag(path=axe)

@@ -127,7 +127,7 @@ def test_sliders_and_progress_bars_work_and_an_interrupt_leaves_a_usable_kernel(
 
     seen = {page.locator(".plot:visible").inner_html()}
     for _ in range(2):
-        page.locator(".widget-slider .noUi-handle").press("ArrowRight")
+        page.locator(".rlrepro-slide input").press("ArrowRight")
         until(lambda: page.locator(".plot:visible").inner_html() not in seen)
         seen.add(page.locator(".plot:visible").inner_html())
 

@@ -13,7 +13,7 @@ import pytest
 from rlrepro.course import offline_bundle as carry
 from rlrepro.course import runner as reproduce
 from rlrepro.course.exercises import core
-from rlrepro.course.site import build, scripts
+from rlrepro.course.site import build
 from rlrepro.fixes.train_many import isolated_worker
 from rlrepro.lab import ReleaseUnavailable, limits, overlays
 from rlrepro.lab.pip import pip
@@ -24,14 +24,13 @@ RAISE_IT = "RLREPRO_TIMEOUT_FACTOR=2"
 
 @pytest.fixture
 def silent(monkeypatch, tmp_path):
-    """A package index and an npm registry that take connections and never answer, and an empty cache."""
+    """A package index that takes connections and never answers, and an empty cache."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        for name in ("PIP_INDEX_URL", "npm_config_registry"):
-            monkeypatch.setenv(name, address)
+        monkeypatch.setenv("PIP_INDEX_URL", address)
         for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
             monkeypatch.delenv(name, raising=False)
-        for name in ("http_proxy", "HTTP_PROXY", "npm_config_proxy"):
+        for name in ("http_proxy", "HTTP_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
@@ -142,13 +141,6 @@ def test_fetch_says_so_in_one_line(silent, run_cli, monkeypatch):
     monkeypatch.setenv(limits.FACTOR, str(4 / limits.PIP_SECONDS))
     done = run_cli("fetch", "tianshou==1.0.0")
     assert done.returncode == 1 and "limit of 4 s" in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_silent_registry_is_not_waited_for(silent, monkeypatch):
-    monkeypatch.setattr(scripts, "NPM_SECONDS", 3.0)
-    with pytest.raises(scripts.ScriptUnavailable, match=rf"npm pack .*limit of 3 s.*npm_config_registry.*{RAISE_IT}"):
-        scripts.scripts()
 
 
 def test_a_lock_that_another_process_keeps_is_named(silent, held, monkeypatch, tmp_path):

@@ -1,6 +1,5 @@
 """How the site is put together, without a browser."""
 
-import os
 import re
 import shutil
 
@@ -15,7 +14,7 @@ from rlrepro.cases import all_claims
 from rlrepro.course import runner as reproduce
 from rlrepro.course.rule_costs import measured
 from rlrepro.course.runner import find_notebooks, outdated, parameters_of_run
-from rlrepro.course.site import reference_pages, scripts
+from rlrepro.course.site import reference_pages
 from rlrepro.course.site.api import api
 from rlrepro.course.site.assemble import NothingToShow, make_page, slug, stage
 from rlrepro.course.site.build import BookFailed, build
@@ -110,53 +109,6 @@ def test_names_that_can_not_be_imported_here_are_documented_from_their_source():
 
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-def npm(folder, script):
-    """A program called npm in the place of the real one."""
-    folder.mkdir()
-    (folder / "npm").write_text(f"#!/bin/sh\n{script}\n")
-    (folder / "npm").chmod(0o755)
-    return str(folder)
-
-
-def test_without_npm_it_says_what_to_install(empty_cache, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(scripts.ScriptUnavailable, match=r"@jupyter-widgets/html-manager@\S+ has to be fetched once"):
-        scripts.scripts()
-
-
-def test_without_a_network_it_says_what_npm_said(empty_cache, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", npm(tmp_path / "bin", "echo no such host >&2; exit 1") + os.pathsep + os.environ["PATH"])
-    with pytest.raises(scripts.ScriptUnavailable, match=r"try again when online. npm said: no such host"):
-        scripts.scripts()
-
-
-def test_an_npm_that_leaves_nothing_is_told(empty_cache, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", npm(tmp_path / "bin", "exit 0") + os.pathsep + os.environ["PATH"])
-    with pytest.raises(scripts.ScriptUnavailable, match="left 0 archives"):
-        scripts.scripts()
-
-
-def test_another_package_than_the_pinned_one_is_not_used(empty_cache, tmp_path, monkeypatch):
-    fake = npm(tmp_path / "bin", 'for last; do :; done; echo something else > "$last/package.tgz"')
-    monkeypatch.setenv("PATH", fake + os.pathsep + os.environ["PATH"])
-    with pytest.raises(scripts.ScriptUnavailable, match="another hash"):
-        scripts.scripts()
-    assert not list(empty_cache.rglob("*.js"))
-
-
-def test_scripts_are_fetched_once(monkeypatch):
-    found = scripts.scripts()
-    assert "widgets.js" in {path.name for path in found} and all(path.stat().st_size for path in found)
-    monkeypatch.setenv("PATH", "")
-    assert scripts.scripts() == found
-
-
-@pytest.fixture
 def copied(run, tmp_path):
     """A run of its own, and a copy of the notebooks."""
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
@@ -212,8 +164,9 @@ def test_a_page_has_nothing_for_readers_with_a_kernel():
         v4.new_code_cell("folded", metadata={"tags": ["settings", "hide-input"]}),
         v4.new_markdown_cell("[a](02_x.ipynb#What-is-it?) [b](../book/solutions/02_x.md)"),
     ]
-    notebook = v4.new_notebook(cells=cells)
+    notebook = v4.new_notebook(cells=cells, metadata={"widgets": {"state": {}}})
     make_page(notebook)
+    assert "widgets" not in notebook.metadata
     exercise, guess, folded, text = notebook.cells
     assert exercise.outputs == [] and guess.outputs[0].data["text/markdown"] == "measured 3"
     assert folded.metadata.tags == ["hide-input", "hide-input"] and guess.metadata.tags == []

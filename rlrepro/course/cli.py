@@ -76,7 +76,6 @@ def book(run, out):
     from rlrepro.course import runner
     from rlrepro.course.site.assemble import NothingToShow
     from rlrepro.course.site.build import BookFailed, build
-    from rlrepro.course.site.scripts import ScriptUnavailable
 
     try:
         old = runner.outdated(run)
@@ -85,7 +84,7 @@ def book(run, out):
             if done.error:
                 sys.exit(1)
         click.echo(f"the site: {build(run, out)}")
-    except (BookFailed, NothingToShow, ScriptUnavailable, runner.Busy, runner.UnknownNotebook, OSError) as error:
+    except (BookFailed, NothingToShow, runner.Busy, runner.UnknownNotebook, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 import ipywidgets as widgets
+from IPython.display import HTML
 
 from rlrepro.evidence import figures
 from rlrepro.fit import Plan
@@ -11,6 +12,10 @@ from rlrepro.lab.units import format_value
 
 GIB = 2**30
 WIDE = {"width": "100%"}
+MOVED = """[...this.closest('div').children].slice(1).forEach((picture, place) => {
+  picture.hidden = place != this.value;
+  if (!picture.hidden) this.ariaValueText = picture.firstChild.textContent;
+})"""
 
 
 def plan_picture(planned: Plan, gib: float):
@@ -68,18 +73,15 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
     return widgets.VBox([*controls.values(), picture])
 
 
-def slide(pictures: dict[str, figures.Figure], name: str) -> widgets.Widget:
+def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
     """A slider that moves between finished pictures, so that it works on a page without a kernel.
 
     `name` is what the slider sets; `pictures` has a figure for each of its settings.
     """
-    stack = widgets.Stack([_html(figure, name, setting) for setting, figure in pictures.items()], selected_index=0)
-    slider = widgets.IntSlider(0, 0, len(pictures) - 1, description=name, readout=False)
-    slider.style.description_width = "9em"
-    widgets.jslink((slider, "value"), (stack, "selected_index"))
-    return widgets.VBox([slider, stack])
-
-
-def _html(figure: figures.Figure, name: str, setting: str) -> widgets.HTML:
-    """The picture with its setting above it."""
-    return widgets.HTML(f"<b>{escape(f'{name} {setting}')}</b>{figure.html(table=False)}", layout=WIDE)
+    titles = [escape(f"{name} {setting}") for setting in pictures]
+    slider = f'<input type="range" value="0" max="{len(titles) - 1}" aria-valuetext="{titles[0]}" autocomplete="off"'
+    shown = [f"<b>{title}</b>{each.html(table=False)}" for title, each in zip(titles, pictures.values(), strict=True)]
+    return HTML(
+        f'<div class="rlrepro-slide"><label>{escape(name)} {slider} oninput="{MOVED}"></label>'
+        f"<div>{'</div><div hidden>'.join(shown)}</div></div>"
+    )

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 FACTOR = "RLREPRO_TIMEOUT_FACTOR"
 
 PIP_SECONDS = 1800.0  # one call of pip, which may download all wheels of a bundle
-NPM_SECONDS = 600.0  # the download of one package
 BOOK_SECONDS = 1800.0  # one build of the site
 LOCK_SECONDS = 2 * PIP_SECONDS + BOOK_SECONDS  # longer than the limits of whoever may hold the lock
 KERNEL_SECONDS = 300.0  # the start of a notebook's kernel

@@ -2,6 +2,5 @@
 
 `assemble` puts the book's source together: `template_context` has what the prose may refer to, `front_page` makes cards
 and tiles, `reference_pages` and `api` document commands, rules and packages, `reference_tabs` adds the figures of the
-reference machines, and `scripts` fetches the scripts that pages need. `build` calls Jupyter Book, with `offline` as a
-Sphinx extension.
+reference machines. `build` calls Jupyter Book, with `offline` as a Sphinx extension.
 """

@@ -10,12 +10,11 @@ from jinja2 import Environment, StrictUndefined, TemplateError
 
 from rlrepro.course.exercises.guesses import NO_GUESS
 from rlrepro.course.site.reference_tabs import reference_tabs
-from rlrepro.course.site.scripts import scripts
 from rlrepro.course.site.template_context import template_context
 
 ROOT = Path(__file__).parents[3]
 BOOK = ROOT / "book"
-OWN_SCRIPTS = sorted(Path(__file__).parent.glob("*.js"))
+SCRIPTS = sorted(Path(__file__).parent.glob("*.js"))
 # In place of our tags, those that Jupyter Book knows; a notebook may have Jupyter Book's own tags as well.
 SITE_TAGS = {"parameters": "hide-input", "settings": "hide-input", "injected-parameters": "remove-cell"}
 NOT_COPIED = shutil.ignore_patterns("_build", "__pycache__")
@@ -50,7 +49,7 @@ def stage(run: Path, target: Path, *, results: Path, repository: str = "") -> No
         nbformat.write(notebook, target / f"{page}.ipynb")
     extra = target / "extra" / "scripts"
     extra.mkdir(parents=True)
-    for path in [*scripts(), *OWN_SCRIPTS]:
+    for path in SCRIPTS:
         shutil.copy(path, extra)
 
 
@@ -92,7 +91,8 @@ def _configure(path: Path, repository: str) -> None:
 def make_page(notebook) -> None:
     """Change the cells to what a page shows: set-up folded, links as the site spells them, and nothing that only a
     reader with a kernel can answer."""
-    notebook.metadata.pop("papermill", None)
+    for needless in ("papermill", "widgets"):  # widgets ask for a script of 1.8 MB, and need a kernel
+        notebook.metadata.pop(needless, None)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": [SITE_TAGS.get(tag, tag) for tag in tags]})

@@ -23,7 +23,7 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
     """Build the book of that run in `target/_build/html`, and return its first page.
 
     An existing book is replaced once the new one is complete. Raises BookFailed with Jupyter Book's warnings, and
-    NothingToShow and ScriptUnavailable as `stage` does.
+    NothingToShow as `stage` does.
     """
     if not find_spec("jupyter_book"):
         raise BookFailed("Jupyter Book is not installed; `make book` installs it, or: pip install --group dev")
