@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.notebooks)
         if {"releases", "visits"} & set(item.fixturenames):  # start many processes; open every page in a browser
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: "html" not in item.fixturenames)  # so that one of xdist's workers builds the site
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
