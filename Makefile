@@ -46,13 +46,15 @@ test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the
 	export OMP_WAIT_POLICY=PASSIVE; \
 	  $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny >build/tiny.log 2>&1 & \
 	  trap "kill $$! 2>/dev/null || true" EXIT; \
-	  $(BIN)/python -m pytest -n 2 -m "not slow and not timing and not notebooks"; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not timing and not notebooks"; \
 	  wait $$! || { cat build/tiny.log; exit 1; }
-	RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist loadfile -m "notebooks and not slow"
+	RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist worksteal -m "notebooks and not slow"
 
 test-all: lint  ## every test; each notebook is run in the profile `smoke`
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 -m "not timing and not notebooks" --profile smoke
-	$(BIN)/python -m pytest -m "timing or notebooks" --profile smoke
+	@rm -rf build/smoke && mkdir -p build
+	$(BIN)/rlrepro reproduce --profile smoke --device cpu --out build/smoke >build/smoke.log 2>&1 || cat build/smoke.log
+	RLREPRO_RUN=build/smoke OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal -m "not timing"
+	$(BIN)/python -m pytest -m timing
 
 lint: $(READY)  ## check style, notebooks and terms, without running any code
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """What tests share: a GPU mark that says why a test is left out, and the committed reference records."""
 
+import os
 import signal
 from contextlib import contextmanager
 from functools import cache
@@ -10,6 +11,7 @@ import pytest
 from rlrepro.lab.limits import limit
 
 ROOT = Path(__file__).parents[1]
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # compiling tianshou's GAE takes longer than running it here
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and inherited by what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,6 +39,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.notebooks)
         if {"releases", "visits"} & set(item.fixturenames):  # start many processes; open every page in a browser
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: "html" not in item.fixturenames)  # so that one of xdist's workers builds the site
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -66,7 +69,6 @@ def run_cli(tmp_path):
 def uninstalled(tmp_path_factory):
     """Call a Python that rlrepro is not installed for, in the checkout: all else that is installed here lies in a
     folder, and PYTHONPATH names both, from here."""
-    import os
     import subprocess
     import sys
     import sysconfig
@@ -89,7 +91,6 @@ def uninstalled(tmp_path_factory):
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, pytestconfig):
     """The folder of a run of all notebooks on the CPU; RLREPRO_RUN names one that exists already."""
-    import os
     import subprocess
     import sys
 
@@ -143,7 +144,6 @@ def pages(html):
 
 @pytest.fixture(scope="module")
 def browser():
-    import os
     import shutil
 
     found = os.environ.get("RLREPRO_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)

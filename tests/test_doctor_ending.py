@@ -46,8 +46,7 @@ SECONDS = 120  # for a busy machine to import everything
     "body, processes",
     [
         ("work(0)", 1),
-        (POOL.format(method="fork"), 2),
-        pytest.param(POOL.format(method="spawn"), 2, marks=pytest.mark.slow),
+        *(pytest.param(POOL.format(method=method), 2, marks=pytest.mark.slow) for method in ("fork", "spawn")),
     ],
 )
 def test_a_stage_that_is_cut_short(tmp_path, body, processes):

@@ -14,11 +14,12 @@ from rlrepro.doctor.live.sampler import ThreadSampler
 from rlrepro.doctor.live.threads import children
 from rlrepro.fixes import thread_budget
 
-pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.timing]
+pytestmark = pytest.mark.usefixtures("one_thread")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 
 @linux
+@pytest.mark.timing
 def test_seconds_of_threads():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)\nwhile True: pass"])
     try:
@@ -54,6 +55,7 @@ if __name__ == "__main__":
 
 
 @linux
+@pytest.mark.timing
 @pytest.mark.skipif(thread_budget(1) != 2, reason="two threads each are too many on two cores only")
 @pytest.mark.parametrize("threads, found, said", [("2", ["RUN001"], "more threads"), ("1", [], "not a problem")])
 def test_four_trainings_at_once(tmp_path, monkeypatch, threads, found, said):
@@ -82,6 +84,7 @@ sys.exit(6)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_outlives_the_command_is_not_waited_for(tmp_path):
     report, status = run([sys.executable, "-c", LEFT_BEHIND], folder=tmp_path)
     assert status == 6 and report.notes.passes and not (tmp_path / "ended").exists()
@@ -111,6 +114,7 @@ if __name__ == "__main__":
 
 
 @linux
+@pytest.mark.slow
 def test_workers_that_end_at_random(tmp_path):
     """They end as without a watch, and leave nothing in the table of processes."""
     (tmp_path / "train.py").write_text(ENDED_AT_RANDOM)

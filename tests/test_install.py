@@ -20,7 +20,8 @@ pytestmark = pytest.mark.slow
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of the base, as far as they are on this machine
 BASE = {"rlrepro", "click", "lazy-loader", "packaging"}
 LARGEST = 15 * 10**6  # bytes of the base, installed
-BASE_TESTS = ["tests/test_doctor.py", "tests/test_doctor_fix.py"]  # that need nothing but the base and pytest...
+# Those that need nothing but the base and pytest...
+BASE_TESTS = [f"tests/test_{name}.py" for name in ("doctor", "doctor_fix", "doctor_fix_files")]
 NEED_MORE = [  # ...except these, which need what the course installs or the records of a checkout
     "tests/test_doctor.py::test_what_was_measured_is_what_the_reference_records_say",
     "tests/test_doctor.py::test_installed_libraries_are_read_without_a_crash",

@@ -1,41 +1,24 @@
 """On the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
 
-import errno
 import inspect
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from rlrepro.lab import Release, ReleaseDied, ReleaseError, ReleaseUnavailable, timeline
-from rlrepro.lab.overlays import install, overlay_folder, parse_release
+from rlrepro.lab.overlays import parse_release
 
 
 @pytest.fixture(scope="module")
 def old():
     with Release("tianshou==1.0.0") as release:
         yield release
-
-
-@pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
 
 
 def version():
@@ -54,16 +37,6 @@ def test_runs_a_function_under_the_release(old):
 
 def test_keeps_one_process(old):
     assert old.run(os.getpid) == old.run(os.getpid) != os.getpid()
-
-
-@pytest.mark.slow
-def test_the_installed_release_needs_no_overlay(empty_cache):
-    import tianshou
-
-    with Release(f"tianshou=={tianshou.__version__}") as release:
-        assert release.install() is None
-        assert release.run(version) == tianshou.__version__
-    assert not empty_cache.exists()
 
 
 def test_what_it_prints_appears_here_as_it_comes(old, capsys):
@@ -151,79 +124,6 @@ def test_a_death_is_noticed_though_a_process_it_started_lives_on(old):
         old.run(lambda: (os.system("sleep 20 &"), os._exit(3)))
 
 
-def test_an_overlay_that_is_damaged_is_not_passed_over(empty_cache):
-    folder = overlay_folder("tianshou==1.0.0")
-    folder.mkdir(parents=True)
-    with pytest.raises(ReleaseUnavailable, match="damaged"):
-        Release("tianshou==1.0.0").run(version)
-
-
-@pytest.fixture
-def copy_of(tmp_path, monkeypatch):
-    """A copy of an overlay, which may be damaged."""
-
-    def copy(requirement):
-        source = install(requirement)
-        monkeypatch.setenv("RLREPRO_CACHE", str(tmp_path / "cache"))
-        return Path(shutil.copytree(source, overlay_folder(requirement)))
-
-    return copy
-
-
-def cut(path):
-    path.write_text(path.read_text().partition("    def process_fn")[0])
-
-
-def change_one_byte(path):
-    path.write_bytes(path.read_bytes().replace(b"0", b"1", 1))
-
-
-@pytest.mark.parametrize(
-    "damage, file",
-    [
-        (cut, "tianshou/policy/modelfree/ppo.py"),
-        (change_one_byte, "tianshou/policy/modelfree/ppo.py"),
-        (os.unlink, "tianshou/policy/modelfree/ppo.py"),
-        (lambda path: path.write_text(""), "tianshou/policy/modelfree/added.py"),
-        (os.unlink, "tianshou-1.0.0.dist-info/RECORD"),
-    ],
-)
-def test_an_overlay_of_which_a_file_is_damaged_is_not_used(copy_of, damage, file):
-    folder = copy_of("tianshou==1.0.0")
-    assert install("tianshou==1.0.0") == folder
-    damage(folder / file)
-    named = "tianshou 1.0.0" if file.endswith("RECORD") else re.escape(str(folder / file))
-    with pytest.raises(ReleaseUnavailable, match=rf"{named}.*Remove the folder {re.escape(str(folder))}"):
-        Release("tianshou==1.0.0").run(version)
-
-
-def test_removing_a_damaged_overlay_installs_it_anew(copy_of):
-    shutil.rmtree(copy_of("tianshou==1.0.0"))
-    assert install("tianshou==1.0.0") == overlay_folder("tianshou==1.0.0")
-
-
-def test_a_wheel_that_is_missing_beside_its_release_is_named(copy_of):
-    """The environment's own tensordict would be imported in its place."""
-    folder = copy_of("torchrl==0.6.0")
-    tensordict = folder / "tensordict"
-    tensordict.rename(folder.parent / "away")
-    with pytest.raises(ReleaseUnavailable, match=rf"{re.escape(str(tensordict))}/\S+ can't be read \(No such file"):
-        install("torchrl==0.6.0")
-    shutil.rmtree(folder / "tensordict-0.6.2.dist-info")
-    with pytest.raises(ReleaseUnavailable, match=r"tensordict 0\.6\.2 or its list of files is missing"):
-        install("torchrl==0.6.0")
-
-
-def test_a_disk_that_is_full_is_said_as_such(empty_cache):
-    """A limit on the size of a file makes the system refuse the write, as a full disk does."""
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2**15, 2**15)); "
-    done = subprocess.run([sys.executable, "-c", limit + INSTALL[-1]], capture_output=True, text=True)
-    assert "a file could not be written. Free some space" in done.stderr and "index could not" not in done.stderr
-    (said,) = re.findall("pip said: (.*)", done.stderr)
-    assert os.strerror(errno.EFBIG) in said and "TMPDIR" in done.stderr
-    assert not overlay_folder("tianshou==1.0.0").exists()
-
-
 def test_a_folder_that_no_import_path_can_hold_is_refused(tmp_path):
     package = tmp_path / "a:b" / "tianshou"
     package.mkdir(parents=True)
@@ -240,12 +140,6 @@ def test_one_spelling_of_a_release(old):
 def test_variables_reach_the_process():
     with Release("tianshou==1.0.0", environment={"RLREPRO_TEST": "here"}) as release:
         assert release.run(os.getenv, "RLREPRO_TEST") == "here"
-
-
-def test_a_cache_that_cannot_be_written_is_named(monkeypatch):
-    monkeypatch.setenv("RLREPRO_CACHE", "/proc/nowhere")
-    with pytest.raises(ReleaseUnavailable, match="RLREPRO_CACHE"):
-        install("tianshou==1.0.0")
 
 
 @pytest.mark.slow
@@ -295,76 +189,6 @@ def test_a_decorated_function_is_linked_to_where_it_is_written():
     with Release("torchrl==0.6.0") as release:
         url = release.source("torchrl.objectives.ppo:PPOLoss.forward").url
     assert re.fullmatch(r"\S+/blob/v0.6.0/torchrl/objectives/ppo.py#L\d+-L\d+", url)
-
-
-def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
-    with pytest.raises(ReleaseUnavailable) as raised:
-        Release("tianshou==1.0.0").run(version)
-    for part in ("tianshou==1.0.0", str(empty_cache), "python -m rlrepro fetch 'tianshou==1.0.0'", "not be reached"):
-        assert part in str(raised.value)
-    assert not overlay_folder("tianshou==1.0.0").exists()
-
-
-@pytest.mark.slow
-def test_an_overlay_that_is_there_needs_no_network(old, no_network):
-    assert Release("tianshou==1.0.0").run(version) == "1.0.0"
-
-
-def test_a_release_that_does_not_exist_lists_those_that_do(empty_cache):
-    with pytest.raises(ReleaseUnavailable, match=r"no version 99\.0.*1\.2\.0.*2\.0\.1"):
-        install("tianshou==99.0")
-    assert [path.suffix for path in overlay_folder("tianshou==99.0").parent.iterdir()] == [".lock"]
-
-
-def test_a_file_with_another_hash_is_refused(empty_cache, monkeypatch):
-    wrong = {"tianshou==1.0.0": ["tianshou==1.0.0 --hash=sha256:" + "0" * 64]}
-    monkeypatch.setattr("rlrepro.lab.overlays.known_releases", lambda: wrong)
-    with pytest.raises(ReleaseUnavailable, match="another hash"):
-        install("tianshou==1.0.0")
-    assert not overlay_folder("tianshou==1.0.0").exists()
-
-
-INSTALL = [sys.executable, "-c", "from rlrepro.lab.overlays import install; print(install('tianshou==1.0.0'))"]
-
-
-def test_a_killed_installation_leaves_nothing_in_place(empty_cache):
-    folder = overlay_folder("tianshou==1.0.0")
-    process = subprocess.Popen(INSTALL, start_new_session=True)
-    while not list(folder.parent.glob(".partial-*/requirements.txt")):
-        assert process.poll() is None
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not folder.exists() and list(folder.parent.glob(".partial-*"))
-    install("tianshou==1.0.0")
-    assert (folder / "tianshou" / "__init__.py").exists() and not list(folder.parent.glob(".partial-*"))
-
-
-def test_two_at_once_install_one(empty_cache):
-    processes = [subprocess.Popen(INSTALL, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    folders = {process.communicate()[0].strip() for process in processes}
-    assert folders == {str(overlay_folder("tianshou==1.0.0"))} and not any(p.returncode for p in processes)
-
-
-@pytest.mark.slow
-def test_another_python_gets_its_own_overlay(empty_cache, tmp_path):
-    other = "3.11" if sys.version_info[:2] == (3, 12) else "3.12"
-    tag = f"cp{other.replace('.', '')}"
-    folder = install("torchrl==0.7.0", other)  # compiled, with tensordict beside it
-    assert folder == empty_cache / "overlays" / f"{tag.replace('cp', 'cpython-')}-linux-x86_64" / "torchrl-0.7.0"
-    assert [f"Tag: {tag}-{tag}-" in path.read_text() for path in folder.glob("*.dist-info/WHEEL")] == [True, True]
-    assert install("tianshou==1.0.0", other, tmp_path / "there").is_relative_to(tmp_path / "there")
-
-
-def test_the_folder_named_for_a_python_is_the_one_where_it_looks(empty_cache):
-    if sysconfig.get_platform() == "linux-x86_64":
-        here = "{}.{}".format(*sys.version_info)
-        assert overlay_folder("tianshou==1.0.0", here) == overlay_folder("tianshou==1.0.0")
-
-
-def test_no_network_for_another_python_says_what_to_do(empty_cache, no_network):
-    with pytest.raises(ReleaseUnavailable, match=r"fetch 'torchrl==0\.7\.0' --python 3\.12"):
-        install("torchrl==0.7.0", "3.12")
 
 
 @pytest.mark.parametrize(

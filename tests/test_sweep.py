@@ -74,6 +74,7 @@ def test_results_in_the_folder_are_not_computed_again(tmp_path, monkeypatch):
     assert not torch.equal(weights(longer[0].value.policy), weights(first.value.policy))
 
 
+@pytest.mark.slow
 def test_a_file_that_can_not_be_read_is_computed_again(tmp_path):
     (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
     (file,) = tmp_path.glob("*.pickle")

@@ -12,10 +12,8 @@ import torch
 from torch import nn
 
 from rlrepro.doctor import watch
-from rlrepro.doctor.live.activity import KINDS, Activity, total
-from rlrepro.doctor.live.plot import split_over_time
+from rlrepro.doctor.live.activity import total
 from rlrepro.doctor.live.progress import Progress
-from rlrepro.doctor.live.report import Report
 from rlrepro.doctor.live.timing import NESTED
 
 NAP = 0.02
@@ -231,33 +229,3 @@ def test_a_compiled_network_and_an_optimizer_with_a_closure():
     assert Progress.of(seen.notes).done.counts == {"gradient steps": 1}
     before = len(torch.optim.Optimizer.__init__.__globals__["_global_optimizer_post_hooks"])
     assert before == 0
-
-
-# The plot.
-
-
-def ramp(began, kind, points):
-    """So many seconds of one kind of work, noted once a second."""
-    each = Activity(began, began + points)
-    for second in range(1, points + 1):
-        each.points.append((began + second, [float(second) if name == kind else 0.0 for name in KINDS]))
-    each.seconds = each.points[-1][1]
-    return each
-
-
-def test_the_split_over_time():
-    seen = Report("train.py", None)
-    first, second = ramp(100.0, "inference", 10), ramp(110.0, "learning", 10)
-    seen.notes.activities = {"1": first, "2": second}
-    edges, shares = split_over_time(seen.notes)
-    assert edges[0] == 0 and edges[-1] == 20
-    middle = len(edges) // 2
-    assert (shares[KINDS.index("inference"), :middle] > 0.99).all()
-    assert (shares[KINDS.index("learning"), middle:] > 0.99).all()
-    figure = seen.plot()
-    assert "seconds since the first step" in figure.alt() and len(figure.png()) > 1000
-
-
-def test_nothing_to_plot():
-    with pytest.raises(ValueError, match="nothing to plot"):
-        Report("train.py", None).plot()

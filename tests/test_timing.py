@@ -4,9 +4,10 @@ import pytest
 
 from rlrepro.lab import compare
 
-pytestmark = pytest.mark.timing
+timing = pytest.mark.timing
 
 
+@timing
 def test_measures_the_ratio():
     found = compare(lambda: time.sleep(0.006), lambda: time.sleep(0.002), repeats=5)
     assert 2 < found.ratio < 4
@@ -20,6 +21,7 @@ def test_takes_turns_so_that_drift_hits_both():
     assert "".join(calls[-8:]) == "abbaabba"
 
 
+@timing
 def test_a_machine_that_slows_down_does_not_change_the_ratio():
     seconds = iter(range(1, 100))
 

@@ -1,25 +1,19 @@
 """train_many: what it returns, and what it survives."""
 
 import os
-import pickle
 import random
 import re
 import signal
-import subprocess
 import sys
-import threading
 import time
 import warnings
-from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 import torch
 
 from rlrepro.fixes import TrainingFailed, thread_budget, train_many
-from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 QUIET = {"progress": False}
 
@@ -217,122 +211,6 @@ def test_the_first_failure_can_end_the_run(tmp_path):
     assert str(tmp_path) in raised.value.__notes__[0]
 
 
-@pytest.mark.slow
-def test_a_second_call_does_what_is_missing(tmp_path):
-    (tmp_path / "fail-b").touch()
-    configs = [{"folder": str(tmp_path), "name": name} for name in "abc"]
-    results = tmp_path / "results"
-    first = train_many(note, configs, n_jobs=2, resume=results, **QUIET)
-    assert [outcome.value for outcome in first] == ["a", None, "c"]
-    (tmp_path / "fail-b").unlink()
-    more = [*configs[::-1], {"folder": str(tmp_path), "name": "d"}]
-    second = train_many(note, more, n_jobs=2, resume=results, **QUIET)
-    assert [outcome.value for outcome in second] == ["c", "b", "a", "d"]
-    assert calls(tmp_path) == ["a", "b", "b", "c", "d"]
-    assert second[0].seconds == first[2].seconds
-
-
-@pytest.mark.slow
-def test_another_function_or_seed_is_not_taken_for_what_is_there(tmp_path):
-    train_many(square, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
-    assert train_many(abs, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)[0].error is not None
-    drawn = [train_many(draw, [{"x": 2}], n_jobs=1, seed=s, resume=tmp_path, **QUIET)[0].value for s in (0, 1, 0)]
-    assert drawn[0] == drawn[2] != drawn[1]
-
-
-class Scale:
-    def by(self, x):
-        return x
-
-
-def twice(fn):
-    @wraps(fn)
-    def called(**config):
-        return fn(**config) * 2
-
-    return called
-
-
-@twice
-def decorated(x):
-    return x
-
-
-@pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by, twice(square)])
-def test_a_function_without_a_unique_name_is_not_resumed(fn, tmp_path):
-    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
-        train_many(fn, [{"x": 2}], resume=tmp_path, **QUIET)
-    assert train_many(fn, [{"x": 2}], n_jobs=1, **QUIET)[0].error is None
-
-
-@pytest.mark.parametrize("fn", [[3, 1].sort, {}.setdefault, "a-b".split, random.random, Scale().by.__call__])
-def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
-    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
-        train_many(fn, [{}], resume=tmp_path, **QUIET)
-
-
-@pytest.mark.slow
-def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
-    for _ in range(2):
-        (outcome,) = train_many(decorated, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
-        assert outcome.value == 4, outcome.error
-    assert len(list(tmp_path.glob("*.pickle"))) == 1
-    train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # which fails, but not for its name
-
-
-@pytest.mark.slow
-def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
-    configs = [{"folder": str(tmp_path), "name": "a"}]
-    train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
-    (path,) = (tmp_path / "results").glob("*.pickle")
-    path.write_bytes(path.read_bytes()[:5])
-    with pytest.warns(UserWarning, match="can't be read"):
-        (outcome,) = train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
-    assert outcome.value == "a" and calls(tmp_path) == ["a", "a"]
-
-
-def test_two_runs_do_not_share_a_folder(tmp_path):
-    with ResultFolder(tmp_path), pytest.raises(RuntimeError, match=f"another call is using {tmp_path}"):
-        train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
-
-
-def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="can't write results"):
-        train_many(note, [{"folder": str(tmp_path), "name": "a"}], resume=tmp_path / "file" / "results", **QUIET)
-    assert calls(tmp_path) == []
-
-
-def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
-    with monkeypatch.context() as full:
-        full.setattr(pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(OSError, match="No space left") as kept:
-            train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
-    assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
-
-
-def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
-    save = ResultFolder.save
-
-    def full(self, key, result):
-        if key != "writable":
-            raise OSError(28, "No space left on device")
-        save(self, key, result)
-
-    monkeypatch.setattr(ResultFolder, "save", full)
-    with pytest.warns(UserWarning, match="No space left on device"):
-        outcomes = train_many(square, [{"x": 2}, {"x": 3}], n_jobs=1, resume=tmp_path, **QUIET)
-    assert [outcome.value for outcome in outcomes] == [4, 9]
-
-
-def test_half_a_result_is_never_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(pickle, "dump", lambda result, file: (file.write(b"half"), file.flush(), 1 / 0))
-    folder = ResultFolder(tmp_path)
-    with pytest.raises(ZeroDivisionError):
-        folder.save("a", 1)
-    assert not list(tmp_path.glob("*.pickle"))
-
-
 @pytest.mark.parametrize(
     "wrong, message",
     [
@@ -358,115 +236,6 @@ def test_a_config_that_can_not_be_sent_is_named_before_anything_runs(tmp_path):
     with pytest.raises(ValueError, match="config 0 must map names"):
         train_many(note, ["a"], **QUIET)
     assert calls(tmp_path) == []
-
-
-SLEEPER = """
-import time
-from rlrepro.fixes import train_many
-
-def sleeper(x):
-    time.sleep(0.1 if x < 2 else 300)
-
-if __name__ == "__main__":
-    train_many(sleeper, [{"x": x} for x in range(8)], n_jobs=2)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL", "SIGTERM"])
-def test_an_interrupted_run_leaves_no_process(tmp_path, how):
-    script = tmp_path / "sleeper.py"
-    script.write_text(SLEEPER)
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
-    run = subprocess.Popen(
-        [sys.executable, str(script)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    limit = time.monotonic() + 300
-    while len(list(tmp_path.glob("train_many-*/*.pickle"))) < 2 and time.monotonic() < limit:
-        time.sleep(0.1)
-    children = psutil.Process(run.pid).children(recursive=True)
-    assert len(children) >= 2
-    run.send_signal(getattr(signal, how))
-    printed = run.communicate(timeout=120)[1]
-    _, alive = psutil.wait_procs(children, timeout=120)
-    assert not alive
-    if how == "SIGINT":
-        assert "KeyboardInterrupt" in printed and "call again with resume=" in printed
-
-
-def test_an_interrupt_in_a_notebook_starts_nothing_more():
-    from rlrepro.fixes.train_many.isolated_worker import IsolatedWorkers
-
-    processes = IsolatedWorkers(threads=1)
-    processes.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        processes.call(b"", 0)
-
-
-def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
-    from rlrepro.fixes.train_many import isolated_worker
-
-    class Executor:
-        """While one is made, another thread closes all of them."""
-
-        made, ended = [], []
-
-        def __init__(self, *_, **__):
-            self.made.append(self)
-            closer.start()
-            closer.join(0.5)
-
-        def shutdown(self, **_):
-            self.ended.append(self)
-
-    monkeypatch.setattr(isolated_worker, "ProcessPoolExecutor", Executor)
-    processes = isolated_worker.IsolatedWorkers(threads=1)
-    closer = threading.Thread(target=processes.close)
-    processes._pool()
-    closer.join()
-    assert Executor.ended == Executor.made
-
-
-@pytest.fixture(scope="module")
-def local_ray():
-    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield ray
-    ray.shutdown()
-
-
-@pytest.mark.slow
-def test_ray_gives_what_loky_gives(local_ray):
-    configs = [{"x": x} for x in range(4)]
-    by_ray, by_loky = (train_many(draw, configs, n_jobs=2, backend=backend, **QUIET) for backend in ("ray", "loky"))
-    assert [outcome.value for outcome in by_ray] == [outcome.value for outcome in by_loky]
-    assert train_many(threads, [{}], backend="ray", **QUIET)[0].value == {1}
-    assert local_ray.is_initialized()  # it was not started by train_many
-
-
-@pytest.mark.slow
-def test_ray_survives_what_loky_survives(local_ray):
-    hows = ["raise", "be killed", "be slow", "exit"]
-    outcomes = train_many(misbehave, [{"how": how} for how in hows], n_jobs=2, backend="ray", **QUIET)
-    assert [outcome.value for outcome in outcomes] == [None, None, "be slow", None]
-    assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
-
-
-@pytest.mark.slow
-def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
-    with pytest.raises(ValueError, match="no node of this Ray has 64 CPUs"):
-        train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)
-
-
-def test_without_ray_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "rlrepro.fixes.train_many.ray_tasks", raising=False)
-    with pytest.raises(ImportError, match="pip install ray"):
-        train_many(square, [{"x": 1}], backend="ray", **QUIET)
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ def test_minibatch_size_sets_the_peak_of_ours_only(rllib):
     assert large["chunked"] > 1.5 * small["chunked"] and large["released"] > large["chunked"]
 
 
+@pytest.mark.slow
 def test_the_graph_lives_until_the_connector_returns(rllib):
     released, ours = (rllib.run(workloads.live_by_stage, "nature", 128, 8, way)["live"] for way in WAYS)
     graph = released["values computed"]
@@ -62,6 +63,7 @@ def test_the_graph_lives_until_the_connector_returns(rllib):
     assert ours["values computed"] < graph / 100
 
 
+@pytest.mark.slow
 def test_the_graphs_of_several_policies_add_up(rllib):
     one, three = (
         {way: rllib.run(workloads.value_pass, "nature", 50, 10, way, modules=count)["peak"] for way in WAYS}

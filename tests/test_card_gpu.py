@@ -1,0 +1,34 @@
+"""A virtual card on a GPU."""
+
+import pytest
+import torch
+
+from rlrepro.lab import VirtualCard
+
+
+@pytest.mark.gpu
+def test_limits_a_real_card_and_gives_it_back():
+    before = torch.cuda.get_per_process_memory_fraction()
+    with VirtualCard(1, device="cuda"), pytest.raises(torch.OutOfMemoryError):
+        torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.get_per_process_memory_fraction() == before
+    torch.empty(2**31, dtype=torch.uint8, device="cuda")
+
+
+@pytest.mark.gpu
+def test_a_card_without_a_limit_is_the_real_one():
+    with VirtualCard(None, device="cuda") as tested:
+        kept = torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    assert tested.peak_bytes >= kept.nbytes
+
+
+@pytest.mark.gpu
+def test_what_earlier_work_left_takes_no_room():
+    kept = []
+    with VirtualCard(0.5, device="cuda"):
+        kept.append(torch.empty(2**28, dtype=torch.uint8, device="cuda"))
+    kept.append(kept)  # a cycle, which only the garbage collector frees
+    del kept
+    with VirtualCard(0.5, device="cuda") as tested:
+        assert tested.live_bytes < 2**28
+        torch.empty(2**28 + 2**27, dtype=torch.uint8, device="cuda")

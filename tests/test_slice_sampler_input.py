@@ -1,0 +1,95 @@
+"""IncrementalSliceSampler on bad input: what is wrong is named, or torchrl's own behaviour is kept."""
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.data import LazyTensorStorage, ListStorage
+
+from rlrepro.fixes import IncrementalSliceSampler
+
+from .test_slice_sampler import LISTS, buffer_of, indexed_trajectories, is_current, transitions
+
+
+@pytest.mark.parametrize("argument", ["compile", "use_gpu", "fragmented"])
+def test_an_unsupported_argument_is_named(argument):
+    with pytest.raises(NotImplementedError, match=argument):
+        IncrementalSliceSampler(slice_len=2, **{argument: True})
+
+
+def test_an_unknown_argument():
+    with pytest.raises(TypeError, match="slice_length"):
+        IncrementalSliceSampler(slice_length=2)
+
+
+def test_sampling_without_replacement_is_another_class():
+    made = IncrementalSliceSampler(slice_len=2, replacement=False)
+    assert type(made).__name__ == "IncrementalSliceSamplerWithoutReplacement"
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_an_empty_buffer(is_emptied):
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2)
+    if is_emptied:
+        buffer.extend(transitions([5]))
+        buffer.empty()
+    with pytest.raises(RuntimeError, match="empty; extend it first"):
+        buffer.sample()
+
+
+def test_a_list_with_no_trajectory_long_enough_gives_no_sample_across_its_head():
+    buffer = buffer_of(LISTS(10), batch_size=6, slice_len=6, end_key=("next", "done"))
+    buffer.extend(transitions([8, 5]))
+    assert not buffer.sampler.can_sample(buffer._storage, 6)
+    with pytest.raises(RuntimeError, match="length range: 5 - 5 / required=6"):
+        buffer.sample()
+
+
+def test_missing_end_keys_fall_back_to_ids():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, end_keys=["no such entry"])
+    buffer.extend(transitions([9, 8]))
+    assert indexed_trajectories(buffer.sampler, buffer._storage, 2) == [(0, 9), (9, 8)]
+    assert is_current(buffer)
+
+
+def test_slices_longer_than_every_trajectory():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=8, traj_key="episode")
+    buffer.extend(transitions([5, 7]))
+    with pytest.raises(RuntimeError, match=r"5 - 7 / required=8.*strict_length=False"):
+        buffer.sample()
+    buffer.extend(transitions([8], first=2))
+    assert (buffer.sample()["episode"] == 2).all()
+
+
+def test_a_batch_that_is_not_a_multiple_of_the_slices():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=3)
+    buffer.extend(transitions([9]))
+    with pytest.raises(RuntimeError, match="batch_size=8 and slice_len=3"):
+        buffer.sample()
+
+
+def test_neither_ids_nor_flags():
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer.extend(transitions([9]).select("step"))
+    with pytest.raises(RuntimeError, match="none of 'episode' is in the storage; name an"):
+        buffer.sample()
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (torch.zeros(9, 5, dtype=torch.int64), r"\(time, 5\)"),
+        (torch.zeros(9, dtype=torch.complex64), "torch.complex64"),
+    ],
+)
+def test_ids_that_are_not_one_number_per_transition(values, shown):
+    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="id")
+    buffer.extend(TensorDict({"id": values}, [9]))
+    with pytest.raises(RuntimeError, match=rf"'id' must hold .*; found {shown}"):
+        buffer.sample()
+
+
+def test_a_storage_without_entries():
+    buffer = buffer_of(ListStorage(20), slice_len=2)
+    buffer.extend(list(range(9)))
+    with pytest.raises(RuntimeError, match="Could not get a tensordict"):
+        buffer.sample()

@@ -1,0 +1,71 @@
+"""Samples of IncrementalSliceSampler are torchrl's, with padding and with boundaries that are passed."""
+
+import pytest
+import torch
+from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDictReplayBuffer, TensorStorage
+
+from rlrepro.fixes import IncrementalSliceSampler
+
+from .test_slice_sampler import buffer_of, indexed_trajectories, torchrl_trajectories, transitions
+
+
+def both_samples(**options):
+    """What both samplers return for the same draws."""
+    samples = []
+    for cls in (SliceSampler, IncrementalSliceSampler):
+        storage = LazyTensorStorage(100)
+        buffer = ReplayBuffer(storage=storage, sampler=cls(**options), batch_size=30)
+        buffer.extend(transitions([100]).set("is_init", torch.zeros(100, 1, dtype=torch.bool)))
+        buffer.set_rng(torch.Generator().manual_seed(0))
+        samples.append(buffer.sample(return_info=True))
+    return samples
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"slice_len": 5},
+        {"num_slices": 6, "truncated_key": None},
+        {"slice_len": 5, "truncated_key": "cut", "init_key": None},
+        {"slice_len": 5, "span": True},
+        {"slice_len": 5, "span": (2, False), "end_keys": [("next", "done"), ("next", "truncated")]},
+        {"slice_len": 5, "cache_values": True},
+    ],
+)
+def test_samples_and_information_are_torchrls(options):
+    """With one trajectory, both draw the same numbers."""
+    (expected, expected_info), (sample, info) = both_samples(**options)
+    assert (sample == expected).all()
+    assert info.keys() == expected_info.keys()
+    for key in info:
+        for one, other in zip(info[key], expected_info[key], strict=True):
+            assert torch.equal(one, other), key
+
+
+def test_short_trajectories_are_padded_as_torchrl_pads_them():
+    options = {"slice_len": 10, "strict_length": False, "pad_output": True, "end_key": ("next", "done")}
+    for cls in (SliceSampler, IncrementalSliceSampler):
+        buffer = ReplayBuffer(storage=LazyTensorStorage(100), sampler=cls(**options), batch_size=30)
+        buffer.extend(transitions([4]))
+        sample, info = buffer.sample(return_info=True)
+        assert sample["step"].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 3, 3] * 3
+        assert info["collector", "mask"].reshape(3, 10).sum(1).tolist() == [4, 4, 4]
+
+
+def test_the_mask_of_padding_is_always_there():
+    """torchrl pads if any trajectory is too short, whichever were drawn."""
+    options = {"slice_len": 4, "strict_length": False, "pad_output": True, "traj_key": "episode"}
+    buffer = buffer_of(LazyTensorStorage(300), cls=TensorDictReplayBuffer, **options)
+    buffer.extend(transitions([2] + [10] * 20))
+    samples = torch.stack([buffer.sample() for _ in range(20)])
+    assert samples["collector", "mask"].shape == (20, 8)
+
+
+@pytest.mark.parametrize("argument", ["trajectories", "ends"])
+def test_boundaries_can_be_passed(argument):
+    data = transitions([30, 50, 20])
+    value = data["episode"] if argument == "trajectories" else data["next", "done"].squeeze(-1)
+    sampler = IncrementalSliceSampler(slice_len=4, cache_values=True, **{argument: value})
+    storage = TensorStorage(data.exclude("episode", "next"))
+    assert indexed_trajectories(sampler, storage, 4) == torchrl_trajectories(sampler, storage, 4)
+    ReplayBuffer(storage=storage, sampler=sampler, batch_size=8).sample()

@@ -1,0 +1,81 @@
+"""train_many that is interrupted: no process is left, and none is started."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+SLEEPER = """
+import time
+from rlrepro.fixes import train_many
+
+def sleeper(x):
+    time.sleep(0.1 if x < 2 else 300)
+
+if __name__ == "__main__":
+    train_many(sleeper, [{"x": x} for x in range(8)], n_jobs=2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL", "SIGTERM"])
+def test_an_interrupted_run_leaves_no_process(tmp_path, how):
+    script = tmp_path / "sleeper.py"
+    script.write_text(SLEEPER)
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    run = subprocess.Popen(
+        [sys.executable, str(script)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    limit = time.monotonic() + 300
+    while len(list(tmp_path.glob("train_many-*/*.pickle"))) < 2 and time.monotonic() < limit:
+        time.sleep(0.1)
+    children = psutil.Process(run.pid).children(recursive=True)
+    assert len(children) >= 2
+    run.send_signal(getattr(signal, how))
+    printed = run.communicate(timeout=120)[1]
+    _, alive = psutil.wait_procs(children, timeout=120)
+    assert not alive
+    if how == "SIGINT":
+        assert "KeyboardInterrupt" in printed and "call again with resume=" in printed
+
+
+def test_an_interrupt_in_a_notebook_starts_nothing_more():
+    from rlrepro.fixes.train_many.isolated_worker import IsolatedWorkers
+
+    processes = IsolatedWorkers(threads=1)
+    processes.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        processes.call(b"", 0)
+
+
+def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
+    from rlrepro.fixes.train_many import isolated_worker
+
+    class Executor:
+        """While one is made, another thread closes all of them."""
+
+        made, ended = [], []
+
+        def __init__(self, *_, **__):
+            self.made.append(self)
+            closer.start()
+            closer.join(0.5)
+
+        def shutdown(self, **_):
+            self.ended.append(self)
+
+    monkeypatch.setattr(isolated_worker, "ProcessPoolExecutor", Executor)
+    processes = isolated_worker.IsolatedWorkers(threads=1)
+    closer = threading.Thread(target=processes.close)
+    processes._pool()
+    closer.join()
+    assert Executor.ended == Executor.made

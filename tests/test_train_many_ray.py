@@ -1,0 +1,47 @@
+"""train_many on Ray."""
+
+import sys
+
+import pytest
+
+from rlrepro.fixes import train_many
+
+from .test_train_many import QUIET, draw, misbehave, square, threads
+
+
+@pytest.fixture(scope="module")
+def local_ray():
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_ray_gives_what_loky_gives(local_ray):
+    configs = [{"x": x} for x in range(4)]
+    by_ray, by_loky = (train_many(draw, configs, n_jobs=2, backend=backend, **QUIET) for backend in ("ray", "loky"))
+    assert [outcome.value for outcome in by_ray] == [outcome.value for outcome in by_loky]
+    assert train_many(threads, [{}], backend="ray", **QUIET)[0].value == {1}
+    assert local_ray.is_initialized()  # it was not started by train_many
+
+
+@pytest.mark.slow
+def test_ray_survives_what_loky_survives(local_ray):
+    hows = ["raise", "be killed", "be slow", "exit"]
+    outcomes = train_many(misbehave, [{"how": how} for how in hows], n_jobs=2, backend="ray", **QUIET)
+    assert [outcome.value for outcome in outcomes] == [None, None, "be slow", None]
+    assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
+
+
+@pytest.mark.slow
+def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
+    with pytest.raises(ValueError, match="no node of this Ray has 64 CPUs"):
+        train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "rlrepro.fixes.train_many.ray_tasks", raising=False)
+    with pytest.raises(ImportError, match="pip install ray"):
+        train_many(square, [{"x": 1}], backend="ray", **QUIET)

@@ -1,0 +1,128 @@
+"""train_many with a folder: what is there is not computed again, and nothing in it is half a result."""
+
+import pickle
+import random
+from functools import partial, wraps
+
+import pytest
+
+from rlrepro.fixes import train_many
+from rlrepro.fixes.train_many.result_folder import ResultFolder
+
+from .test_train_many import QUIET, calls, draw, note, square
+
+
+@pytest.mark.slow
+def test_a_second_call_does_what_is_missing(tmp_path):
+    (tmp_path / "fail-b").touch()
+    configs = [{"folder": str(tmp_path), "name": name} for name in "abc"]
+    results = tmp_path / "results"
+    first = train_many(note, configs, n_jobs=2, resume=results, **QUIET)
+    assert [outcome.value for outcome in first] == ["a", None, "c"]
+    (tmp_path / "fail-b").unlink()
+    more = [*configs[::-1], {"folder": str(tmp_path), "name": "d"}]
+    second = train_many(note, more, n_jobs=2, resume=results, **QUIET)
+    assert [outcome.value for outcome in second] == ["c", "b", "a", "d"]
+    assert calls(tmp_path) == ["a", "b", "b", "c", "d"]
+    assert second[0].seconds == first[2].seconds
+
+
+@pytest.mark.slow
+def test_another_function_or_seed_is_not_taken_for_what_is_there(tmp_path):
+    train_many(square, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
+    assert train_many(abs, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)[0].error is not None
+    drawn = [train_many(draw, [{"x": 2}], n_jobs=1, seed=s, resume=tmp_path, **QUIET)[0].value for s in (0, 1, 0)]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+class Scale:
+    def by(self, x):
+        return x
+
+
+def twice(fn):
+    @wraps(fn)
+    def called(**config):
+        return fn(**config) * 2
+
+    return called
+
+
+@twice
+def decorated(x):
+    return x
+
+
+@pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by, twice(square)])
+def test_a_function_without_a_unique_name_is_not_resumed(fn, tmp_path):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
+        train_many(fn, [{"x": 2}], resume=tmp_path, **QUIET)
+    assert train_many(fn, [{"x": 2}], n_jobs=1, **QUIET)[0].error is None
+
+
+@pytest.mark.parametrize("fn", [[3, 1].sort, {}.setdefault, "a-b".split, random.random, Scale().by.__call__])
+def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
+    with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
+        train_many(fn, [{}], resume=tmp_path, **QUIET)
+
+
+@pytest.mark.slow
+def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
+    for _ in range(2):
+        (outcome,) = train_many(decorated, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
+        assert outcome.value == 4, outcome.error
+    assert len(list(tmp_path.glob("*.pickle"))) == 1
+    train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # which fails, but not for its name
+
+
+@pytest.mark.slow
+def test_a_result_that_can_not_be_read_is_computed_again(tmp_path):
+    configs = [{"folder": str(tmp_path), "name": "a"}]
+    train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
+    (path,) = (tmp_path / "results").glob("*.pickle")
+    path.write_bytes(path.read_bytes()[:5])
+    with pytest.warns(UserWarning, match="can't be read"):
+        (outcome,) = train_many(note, configs, n_jobs=1, resume=tmp_path / "results", **QUIET)
+    assert outcome.value == "a" and calls(tmp_path) == ["a", "a"]
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    with ResultFolder(tmp_path), pytest.raises(RuntimeError, match=f"another call is using {tmp_path}"):
+        train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
+
+
+def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="can't write results"):
+        train_many(note, [{"folder": str(tmp_path), "name": "a"}], resume=tmp_path / "file" / "results", **QUIET)
+    assert calls(tmp_path) == []
+
+
+def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
+    with monkeypatch.context() as full:
+        full.setattr(pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left") as kept:
+            train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
+    assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
+
+
+def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
+    save = ResultFolder.save
+
+    def full(self, key, result):
+        if key != "writable":
+            raise OSError(28, "No space left on device")
+        save(self, key, result)
+
+    monkeypatch.setattr(ResultFolder, "save", full)
+    with pytest.warns(UserWarning, match="No space left on device"):
+        outcomes = train_many(square, [{"x": 2}, {"x": 3}], n_jobs=1, resume=tmp_path, **QUIET)
+    assert [outcome.value for outcome in outcomes] == [4, 9]
+
+
+def test_half_a_result_is_never_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickle, "dump", lambda result, file: (file.write(b"half"), file.flush(), 1 / 0))
+    folder = ResultFolder(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        folder.save("a", 1)
+    assert not list(tmp_path.glob("*.pickle"))
