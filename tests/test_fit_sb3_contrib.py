@@ -56,6 +56,7 @@ def train_recurrent(model, starts):
         model.train()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [None, 3])
 def test_an_update_whose_sequences_take_the_most_is_planned(most):
     starts = worst_starts(ROWS, STEPS, most)
@@ -65,6 +66,7 @@ def test_an_update_whose_sequences_take_the_most_is_planned(most):
     assert ("3 sequences of 14 steps" if most else "9 sequences of 8 steps") in planned.notes[0]
 
 
+@pytest.mark.slow
 def test_other_sequences_need_less_than_planned():
     limit = plan_model(recurrent(), device="cpu").stages["learn"]
     assert limit == plan_model(recurrent(), device="cpu").stages["learn"]  # whatever the random state
