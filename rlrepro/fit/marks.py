@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 
 _stages = []  # of the dry run in progress: a function that makes a stage's context
 _chosen = []  # values that code is told it has read
+_notes = []  # of the dry run in progress: a dict whose keys are its notes
 _masks = []  # not empty while masks are all true
 ATTRIBUTE = "__rlrepro_update__"
 
@@ -56,11 +57,19 @@ def masks_keep_all() -> bool:
     return bool(_masks)
 
 
+def note(text: str) -> None:
+    """Adds what was planned otherwise than it will run to the notes of the plan."""
+    if _notes:
+        _notes[-1][text] = None
+
+
 @contextmanager
-def naming_stages(enter: Callable):
-    """Within this context, `stage(name)` is `enter(name)`."""
+def naming_stages(enter: Callable, notes: dict[str, None]):
+    """Within this context, `stage(name)` is `enter(name)`, and `note(text)` adds to `notes`."""
     _stages.append(enter)
+    _notes.append(notes)
     try:
         yield
     finally:
         _stages.pop()
+        _notes.pop()

@@ -12,7 +12,7 @@ import torch
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.host_memory import LARGE, HostArrays
-from rlrepro.fit.marks import naming_stages
+from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.reserved import AllocationTrace
@@ -125,7 +125,7 @@ class OwnUpdateRun:
     `host_stages` to the largest peak of arrays and of tensors outside the card."""
 
     def __init__(self, device: str, operators):
-        self.stages, self.host_stages, self._compiled, self._device = {}, {}, [], device
+        self.stages, self.host_stages, self._notes, self._device = {}, {}, {}, device
         count = CardCount() if device == "cuda" else None
         self.run = DryRun(copied_to_card=device == "cuda", operators=operators, count=count)
         self.arrays = HostArrays()
@@ -139,7 +139,7 @@ class OwnUpdateRun:
             like_ordinary_tensors(),
             self.arrays,
             self._eager(),
-            naming_stages(self.stage),
+            naming_stages(self.stage, self._notes),
         ]
         if self._device == "cuda":
             contexts += [one_card(self.run.count), CardDevice(self.run.count)]
@@ -193,13 +193,12 @@ class OwnUpdateRun:
 
     def notes(self) -> tuple[str, ...]:
         """What was planned otherwise than it will run."""
-        compiled = ["torch.compile was left out: a compiled module may need less, or a little more"]
-        return tuple(compiled if self._compiled else [])
+        return tuple(self._notes)
 
     @contextmanager
     def _eager(self):
         def compile_nothing(model=None, **options):
-            self._compiled.append(model)
+            note("torch.compile was left out: a compiled module may need less, or a little more")
             return (lambda function: function) if model is None else model
 
         torch.autocast_decrement_nesting()  # an update's own autocast is the outermost, which clears its cache

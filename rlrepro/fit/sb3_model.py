@@ -1,18 +1,19 @@
 """plan_model(model): an update of any Stable-Baselines3 algorithm, by the model's own train()."""
 
 import inspect
-from contextlib import contextmanager
-from unittest.mock import patch
+from itertools import islice
 
 import gymnasium as gym
 import torch
 
-from rlrepro.fit.marks import keeps_all, reads, stage
+from rlrepro.fit.marks import keeps_all, stage
 from rlrepro.fit.memory_plan import CannotPlan, Plan
 from rlrepro.fit.own_update import plan_update
+from rlrepro.fit.padded_sequences import is_recurrent, padded_sequences
 
 NOT_COPIED = {"self", "policy", "env", "device", "verbose", "tensorboard_log", "seed", "_init_setup_model"}
 SIZES = ("batch_size", "n_steps", "buffer_size")
+MINIBATCHES = 3  # that are run
 
 
 def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None = None, **sizes: int) -> Plan:
@@ -20,11 +21,13 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     another with the same interface).
 
     A model of the same class and arguments is built on tensors that take no memory, its buffer is taken to be full, and
-    its `train` is run. The buffer is in host memory: `plan.host_bytes`. The minibatches of RecurrentPPO are planned as
-    sequences without padding, one for each environment, in which an episode begins.
+    its `train` is run, of which a few minibatches are enough. The buffer is in host memory: `plan.host_bytes`.
+    RecurrentPPO pads the sequences of a minibatch to the longest. Their number depends on the episodes, so the worst
+    case is planned, which a note names.
 
     Args:
-        sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's
+        sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's; `sequences`, if a minibatch
+            of a recurrent algorithm never has more than this many
 
     Raises CannotPlan for anything that is not such a model, and as `plan_update` does.
     """
@@ -34,15 +37,18 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
         raise CannotPlan(f"model must be a Stable-Baselines3 model, as PPO(...) is; found {type(model).__name__}")
     parameters = inspect.signature(type(model).__init__).parameters.keys()
     arguments = {name: getattr(model, name) for name in parameters - NOT_COPIED if hasattr(model, name)}
+    arguments |= {"n_epochs": min(arguments["n_epochs"], 2)} if "n_epochs" in arguments else {}
     sizes = {name: arguments[name] for name in SIZES if name in arguments} | sizes
+    if "sequences" in sizes and not is_recurrent(model):
+        raise CannotPlan(f"sequences is a size of recurrent algorithms; {type(model).__name__} has none")
 
-    def make(**given):
+    def make(sequences=None, **given):
         env = _vector_env(model.observation_space, model.action_space, model.n_envs)
         made = type(model)(model.policy_class, env, device=device, **{**arguments, **given})
         made.set_logger(_silent())
         return made
 
-    def step(made, **given):
+    def step(made, sequences=None, **given):
         with stage("collect"), torch.no_grad():
             made.policy.set_training_mode(False)
             obs = made.policy.obs_to_tensor(_zeros(model.observation_space, model.n_envs))[0]
@@ -52,28 +58,19 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
             buffer.full = True
             run = {"gradient_steps": 2, "batch_size": given.get("batch_size", made.batch_size)}
         else:
-            made.rollout_buffer.reset()
-            made.rollout_buffer.full, run = True, {}
-        with stage("learn"), keeps_all(), _episodes_begin(made.policy):
+            _fill(made.rollout_buffer)
+            run = {}
+        with stage("learn"), keeps_all(), padded_sequences(made, sequences):
             made.train(**run)
 
     return plan_update(make, step, device=device, device_memory_gib=device_memory_gib, **sizes)
 
 
-@contextmanager
-def _episodes_begin(policy):
-    """A recurrent policy looks whether an episode begins within its sequences: then it goes on step by step."""
-    if not hasattr(policy, "_process_sequence"):
-        yield
-        return
-    process = policy._process_sequence
-
-    def step_by_step(*args):
-        with reads(False):
-            return process(*args)
-
-    with patch.object(policy, "_process_sequence", step_by_step):
-        yield
+def _fill(buffer) -> None:
+    """Let a rollout buffer count as full. Of its minibatches, the first few need as much as all of them."""
+    buffer.reset()
+    buffer.full = True
+    buffer.get = lambda batch_size=None: islice(type(buffer).get(buffer, batch_size), MINIBATCHES)
 
 
 def _vector_env(obs_space, act_space, count: int):

@@ -45,6 +45,7 @@ def plan_tianshou(
     from tianshou.algorithm.algorithm_base import Algorithm, OnPolicyAlgorithm
     from tianshou.data import Batch, ReplayBuffer
     from tianshou.trainer import OnlineTrainer
+    from tianshou.utils.torch_utils import policy_within_training_step
 
     buffer = buffer or ReplayBuffer
     scan = _scan_bytes(buffer, obs_space, act_space) if "hasnull" in inspect.getsource(OnlineTrainer) else lambda _: 0
@@ -57,22 +58,23 @@ def plan_tianshou(
 
     def step(both, batch_size, buffer_size, envs):
         algorithm, stored = both
-        with stage("collect"):
-            algorithm.policy.eval()
-            algorithm.policy(Batch(obs=create_empty_array(obs_space, envs), info=Batch()))
-        if scan(buffer_size):
-            with stage("nan scan"):
-                np.empty(scan(buffer_size), np.uint8)
-        on_policy = isinstance(algorithm, OnPolicyAlgorithm)
-        for _ in range(1 if on_policy else 2):  # TD3 updates its actor every second time
-            with stage("preprocess"):
-                algorithm.train()
-                batch, indices = stored.sample(0 if on_policy else batch_size)
-                batch = algorithm._preprocess_batch(batch, stored, indices)
-            with stage("learn"):
-                algorithm._update_with_batch(batch, *([batch_size, 1] if on_policy else []))
-            algorithm._postprocess_batch(batch, stored, indices)
-            del batch
+        with policy_within_training_step(algorithm.policy):  # otherwise some policies take the mode, not a sample
+            with stage("collect"):
+                algorithm.policy.eval()
+                algorithm.policy(Batch(obs=create_empty_array(obs_space, envs), info=Batch()))
+            if scan(buffer_size):
+                with stage("nan scan"):
+                    np.empty(scan(buffer_size), np.uint8)
+            on_policy = isinstance(algorithm, OnPolicyAlgorithm)
+            for _ in range(1 if on_policy else 2):  # TD3 updates its actor every second time
+                with stage("preprocess"):
+                    algorithm.train()
+                    batch, indices = stored.sample(0 if on_policy else batch_size)
+                    batch = algorithm._preprocess_batch(batch, stored, indices)
+                with stage("learn"):
+                    algorithm._update_with_batch(batch, *([batch_size, 1] if on_policy else []))
+                algorithm._postprocess_batch(batch, stored, indices)
+                del batch
 
     if unknown := sizes.keys() - accepted(make, sizes).keys():
         raise CannotPlan(f"make has no size {', '.join(sorted(unknown))}")

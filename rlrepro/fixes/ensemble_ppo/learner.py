@@ -19,7 +19,7 @@ from .hyperparameters import Hyperparameters, Schedule
 from .losses import losses_of
 from .member_adam import MemberAdam
 from .normalize import MemberNormalize
-from .observers import Observers
+from .observers import LossCurves, Observers
 from .rollout import Rollout
 from .stacked_policies import StackedPolicies
 
@@ -152,12 +152,12 @@ class EnsemblePPO:
 
         `callback(k)` makes a callback of Stable-Baselines3 for member k, such as its EvalCallback. It is called at each
         step; if it returns False, the member stops, and the others go on. `tensorboard_log` is a folder for the curves
-        of each member: Stable-Baselines3's, without those of the losses."""
+        of each member, as Stable-Baselines3 writes them."""
         last = self.num_timesteps + total_timesteps
         with Observers(self, callback, tensorboard_log, total_timesteps, progress) as observers:
             while self.num_timesteps < last and (rollout := observers.collect()) is not None:
                 remaining = 1 - self.num_timesteps / last
-                self.update(rollout, remaining)
+                self.update(rollout, remaining, observers.curves)
                 self.networks.check_finite()
                 observers.end_update(remaining)
         return self
@@ -211,9 +211,9 @@ class EnsemblePPO:
         returned False."""
         return self._collector.collect(self.n_steps, after_step)
 
-    def update(self, rollout: Rollout, remaining: float = 1.0) -> None:
+    def update(self, rollout: Rollout, remaining: float = 1.0, curves: LossCurves | None = None) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
-        schedules are given."""
+        schedules are given, and `curves` keeps the losses."""
         now = self.hyperparameters.now(remaining, self.device)
         active = np.ones(len(self), bool)  # members whose policy has not moved too far
         orders = np.empty(rollout.values.shape, np.int64)  # (K, N)
@@ -221,13 +221,13 @@ class EnsemblePPO:
             for member in np.flatnonzero(active):
                 orders[member] = self._orders[member].permutation(orders.shape[1])
             for minibatch in rollout.minibatches(orders, self.batch_size):
-                self._gradient_step(minibatch, now, active)
+                self._gradient_step(minibatch, now, active, curves)
                 if not active.any():
                     return
 
-    def _gradient_step(self, minibatch, now, active) -> None:
+    def _gradient_step(self, minibatch, now, active, curves) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = losses_of(self.networks, minibatch, now, self.normalize_advantage)
+        losses, divergence = losses_of(self.networks, minibatch, now, self.normalize_advantage, curves, active)
         stops = self.hyperparameters.is_given("target_kl")
         if stops:
             active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])

@@ -6,9 +6,12 @@ from .rollout import Rollout
 from .stacked_policies import StackedPolicies, joint
 
 
-def losses_of(networks: StackedPolicies, batch: Rollout, now: dict, normalize_advantage: bool):
+def losses_of(
+    networks: StackedPolicies, batch: Rollout, now: dict, normalize_advantage: bool, curves=None, active=None
+):
     """PPO's loss of each member (K,), and how far its policy has moved since the rollout, as an estimate of the
-    Kullback-Leibler divergence (K,). `now` is as `Hyperparameters.now` gives it."""
+    Kullback-Leibler divergence (K,). `now` is as `Hyperparameters.now` gives it; `curves`, if given, keep the parts of
+    the loss, of the `active` members (K,)."""
     distribution = networks.distribution(batch.observations)
     values = networks.values(batch.observations)  # (K, B)
     advantages = batch.advantages
@@ -28,4 +31,14 @@ def losses_of(networks: StackedPolicies, batch: Rollout, now: dict, normalize_ad
         loss = loss - now["ent_coef"] * joint(distribution.entropy()).mean(1)
     with torch.no_grad():
         divergence = (ratio - 1 - log_ratio).mean(1)
+        if curves is not None:
+            curves.add(
+                active,
+                loss=loss,
+                policy_gradient_loss=policy_loss,
+                value_loss=value_loss,
+                entropy_loss=-joint(distribution.entropy()).mean(1),
+                approx_kl=divergence,
+                clip_fraction=((ratio < now["lowest_ratio"]) | (ratio > now["highest_ratio"])).float().mean(1),
+            )
     return loss, divergence

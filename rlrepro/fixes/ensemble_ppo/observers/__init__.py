@@ -3,6 +3,7 @@
 Callbacks and loggers are Stable-Baselines3's own. A folder of its own, because an ensemble learns the same without it.
 """
 
+from .loss_curves import LossCurves
 from .observers import Observers
 
-__all__ = ["Observers"]
+__all__ = ["LossCurves", "Observers"]

@@ -9,6 +9,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import explained_variance
 
+from .loss_curves import LossCurves
 from .member import Member
 
 EPISODES = 100  # that a mean is taken of, as Stable-Baselines3's stats_window_size
@@ -25,6 +26,7 @@ class Observers:
         self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
         self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
         self._stopped, self._bar = {}, None  # by member: weights and number of episodes
+        self.curves = None  # of the losses of the update to come
         for index in range(len(ensemble) if callback or self._is_logged else 0):
             formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
             self._members.append(Member(ensemble, index, Logger(None, formats)))
@@ -59,6 +61,8 @@ class Observers:
                 callback.on_rollout_end()
             if self._is_logged:
                 self._log_rollout(rollout)
+                rows = self._ensemble.n_steps * self._ensemble.n_envs
+                self.curves = LossCurves(-(-rows // self._ensemble.batch_size))
         return rollout
 
     def end_update(self, remaining: float) -> None:
@@ -68,6 +72,9 @@ class Observers:
             flat.data[index] = weights
         for member in self._members:
             member.forget_policy()
+        for member, parts in zip(self._members, self.curves.of_members() if self._is_logged else (), strict=False):
+            for name, value in parts.items():
+                member.logger.record(f"train/{name}", value)
         for name in ("learning_rate", "clip_range") if self._is_logged else ():
             for member, value in zip(self._members, self._ensemble.hyperparameters.at(name, remaining), strict=True):
                 member.logger.record(f"train/{name}", float(value))

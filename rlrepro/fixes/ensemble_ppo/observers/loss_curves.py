@@ -1,0 +1,26 @@
+"""Curves of the losses of an ensemble's members, as Stable-Baselines3 computes them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+
+class LossCurves:
+    """Keeps the parts of the losses of one update, which has this many minibatches in each epoch."""
+
+    def __init__(self, minibatches: int):
+        self._minibatches, self._steps = minibatches, []
+
+    def add(self, active: np.ndarray, **parts: torch.Tensor) -> None:
+        """The parts (K,) of the losses on one minibatch, and which members (K,) still learn."""
+        self._steps.append((active.copy(), {name: part.detach() for name, part in parts.items()}))
+
+    def of_members(self) -> Iterator[dict[str, float]]:
+        """For each member, the loss on its last minibatch, the divergence averaged over its last epoch, and the other
+        parts averaged over the update, which may have ended early."""
+        flags, steps = zip(*self._steps, strict=True)
+        parts = {name: torch.stack([step[name] for step in steps]).cpu().numpy() for name in steps[0]}  # (steps, K)
+        for member, end in enumerate(np.sum(flags, axis=0)):
+            start = {"loss": end - 1, "approx_kl": (end - 1) // self._minibatches * self._minibatches}
+            yield {name: float(part[start.get(name, 0) : end, member].mean()) for name, part in parts.items()}
