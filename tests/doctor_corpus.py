@@ -1131,12 +1131,6 @@ DEBUG = (
 AGENT = "import torch\nclass Agent:\n    def learn(self):\n        torch.autograd.set_detect_anomaly(True)\n"
 RUN = {"train.py": "from agent import debug\ndebug()\n"}
 ON = "torch.autograd.set_detect_anomaly(True)\ntorch.ones(1).backward()\n"
-FIT = """
-from torch.utils.data import DataLoader, TensorDataset
-def fit(model, x, y):
-    for inputs, targets in DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True):
-        model.loss(inputs, targets).backward()
-"""
 ROLLOUT = """
 import torch
 net = torch.nn.Conv2d(4, 32, 8)
@@ -1149,7 +1143,6 @@ def rollout(): pass
 optimizer = torch.optim.Adam(net.parameters())
 """
 
-REPEATED_FIT = "from agent import fit\nfor seed in range(9):\n    fit(seed, [], [])"
 ON_IN_FILE = f"import torch\n{ON}"
 SAMPLED = """
 import random
@@ -1202,16 +1195,6 @@ DOUBTFUL = {
         "TO002",
         {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
         {"params.py": "EPOCHS = 3"},
-    ),
-    "a loader in a function that is called once": (
-        "TO004",
-        {"agent.py": FIT, "train.py": "from agent import fit\nfit(model(), [], [])\ndef model(): pass"},
-        {"again.py": "from agent import fit\nfor seed in range(9):\n    fit(seed, [], [])"},
-    ),
-    "a loader beside a convolution": (
-        "TO004",
-        {"agent.py": FIT + "net = Conv2d(4, 8, 3)\n", "train.py": REPEATED_FIT},
-        {"agent.py": FIT},
     ),
     "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
     "a script that trains nothing": (

@@ -49,7 +49,8 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
             target = _target(module, project, module.argument(call, "target", 1))
             yield Start(call, package, _repeated(module, call), target, method)
         elif name == "Popen" and package == "subprocess":
-            yield Start(call, package, _repeated(module, call), _script(module, project, call), "spawn")
+            several = _repeated(module, call) and not _waited_for(module, call)
+            yield Start(call, package, several, _script(module, project, call), "spawn")
         elif (run := _run_of_process(module, project, call)) is not None:
             yield Start(call, "multiprocessing", _repeated(module, call), run, method)
 
@@ -68,6 +69,15 @@ def _repeated(module: Module, call: ast.Call) -> bool:
     """Whether the call is in a loop with possibly more than one iteration, unlike one over range(1)."""
     counts = (_iterations(module, loop.iter) for loop in module.loops(call) if hasattr(loop, "iter"))
     return bool(module.loops(call)) and 1 not in counts
+
+
+def _waited_for(module: Module, start: ast.Call) -> bool:
+    """Whether the innermost loop around the call waits for this process before it starts the next."""
+    name, loop = module.variable(start), module.loops(start)[0]
+    return name is not None and any(
+        ast.unparse(wait.func.value) == name and wait.lineno > start.lineno and module.loops(wait)[:1] == [loop]
+        for wait in module.methods("wait", "communicate")
+    )
 
 
 def _iterations(module: Module, node):

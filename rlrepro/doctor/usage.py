@@ -24,20 +24,6 @@ def is_used(project: Project, module: Module, node, known: dict | None = None) -
     return True
 
 
-def is_repeated(project: Project, module: Module, node) -> bool:
-    """Whether a piece of code runs in a loop, also one around a call of its function."""
-    queue = [(module, node)]
-    for home, place in queue:
-        around = {place, *home.ancestors(place)}
-        if any(getattr(loop, "iter", None) not in around for loop in home.loops(place)):
-            return True  # whereas in `for batch in make():`, make is called once
-        function = home.function(place)
-        if isinstance(function, FUNCTIONS):
-            calls = mentions(project, home, function)
-            queue += [call for call in calls if call not in queue and not home.is_within(call[1], function)]
-    return False
-
-
 def mentions(project: Project, module: Module, definition) -> Iterator[Place]:
     """Where the project's code reads the name of a function or class, or has it as a string, outside of tests. The
     `__init__.py` of a project that can be installed also mentions what it imports: its public interface."""

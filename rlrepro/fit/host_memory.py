@@ -1,7 +1,9 @@
 """Counts the arrays of a dry run, such as a replay buffer's. Large ones take no memory."""
 
+import sys
 import weakref
 from contextlib import ExitStack
+from types import ModuleType
 from unittest.mock import patch
 
 import numpy as np
@@ -9,23 +11,31 @@ import numpy as np
 from rlrepro.fit.zero_memory_tensors import BlankArray
 
 LARGE, COUNTED = 2**20, 2**14  # bytes from which on an array is blank, and counted
+MAKERS = ("zeros", "empty", "ones", "full")
 
 
 class HostArrays:
-    """In this context, np.zeros and the like return blank arrays where they would be large."""
+    """In this context, np.zeros and the like return blank arrays where they would be large. Random numbers are drawn
+    into real ones."""
 
     def __init__(self):
         self.live_bytes = self.peak_bytes = 0
 
     def __enter__(self):
-        self._stack = ExitStack()
-        for name in ("zeros", "empty", "ones", "full"):
+        self._stack, real = ExitStack(), ModuleType("numpy")
+        vars(real).update(vars(np))
+        for name in MAKERS:
+            setattr(real, name, self._counted(getattr(np, name), name, blank=False))
+        for name, module in list(sys.modules.items()):  # compiled code of np.random fills what np.empty returns
+            if name.startswith("numpy.random.") and hasattr(module, "np"):
+                self._stack.enter_context(patch.object(module, "np", real))
+        for name in MAKERS:
             self._stack.enter_context(patch.object(np, name, self._counted(getattr(np, name), name)))
 
     def __exit__(self, *raised):
         self._stack.close()
 
-    def _counted(self, function, name: str):
+    def _counted(self, function, name: str, *, blank: bool = True):
         def create(shape, *args, **kwargs):
             given = dict(zip(("fill_value", "dtype") if name == "full" else ("dtype",), args, strict=False)) | kwargs
             fill = given.get("fill_value")
@@ -34,7 +44,7 @@ class HostArrays:
             size = int(np.prod(sizes, dtype=object)) * dtype.itemsize
             if size < COUNTED or dtype.hasobject:
                 return function(shape, *args, **kwargs)
-            array = function(shape, *args, **kwargs) if size < LARGE else BlankArray(sizes, dtype)
+            array = BlankArray(sizes, dtype) if blank and size >= LARGE else function(shape, *args, **kwargs)
             self.live_bytes += size
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             weakref.finalize(array, self._free, size)

@@ -3,12 +3,11 @@
 import ast
 import re
 
-from rlrepro.doctor.arrays import CONVOLUTION, is_frequent, list_of_arrays
+from rlrepro.doctor.arrays import is_frequent, list_of_arrays
 from rlrepro.doctor.ast_index import last_name
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
-from rlrepro.doctor.usage import is_repeated
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
@@ -115,11 +114,9 @@ def validation_assigned(module, project):
 )
 def loader_over_tensors(module, project):
     """A DataLoader fetches a TensorDataset sample by sample and stacks the samples again. Indexing the tensors with a
-    permutation gives the same minibatches in one operation each."""
+    permutation gives the same minibatches in one operation each. Few programs spend much of their time on it."""
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
         if learned and tensors_of(module, module.argument(call, "dataset", 0)):
-            heavy = CONVOLUTION.search(module.text)  # then its training takes far longer
-            often = not heavy and is_repeated(project, module, call)
-            yield call, "each minibatch is fetched sample by sample and stacked again", "medium" if often else "low"
+            yield call, "each minibatch is fetched sample by sample and stacked again", "low"
