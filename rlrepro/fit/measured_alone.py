@@ -53,7 +53,7 @@ class MeasuredAlone:
         largest = max(tensors, key=torch.Tensor.numel)
         dim, counts = ROWS_IN_DIM.get(func), RECURRENT.get(func, ROWS["cpu"])
         rows = max(largest.shape, default=1) if dim is None else tensors[0].shape[dim]
-        is_small = sum(leaf.numel() * leaf.element_size() for leaf in tensors) <= DIRECTLY
+        is_small = total_bytes(tensors) <= DIRECTLY
         if is_small and (func not in RECURRENT or rows <= counts[1]):
             return self._run(func, args, kwargs)
         cut = _cut_sequences if func in RECURRENT else _cut
@@ -141,3 +141,9 @@ def sizes_of(values) -> tuple[int, ...]:
         elif isinstance(leaf, int):
             sizes.append(int(leaf))
     return tuple(sizes)
+
+
+def total_bytes(values) -> int:
+    """The bytes of all tensors in nested values."""
+    leaves = tree_leaves(values)
+    return sum(leaf.numel() * leaf.element_size() for leaf in leaves if isinstance(leaf, torch.Tensor))

@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.measured_alone import RECURRENT, ROWS, MeasuredAlone, sizes_of
+from rlrepro.fit.measured_alone import DIRECTLY, RECURRENT, ROWS, MeasuredAlone, sizes_of, total_bytes
 from rlrepro.lab.memory import peak_memory
 
 
@@ -80,7 +80,7 @@ class OperatorMemory:
         self._lines = {}  # by operator
         self._lines_with_temporaries = {}
         self._known_bytes = {}  # by operator and sizes
-        self._alone = None  # measures recurrent layers
+        self._alone = self._device = None  # what measures recurrent layers, and where the others were measured
         self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
 
     def measure(self, update: Callable[[int, int], None], calibration) -> None:
@@ -96,7 +96,7 @@ class OperatorMemory:
         for func, lines in self._lines.items():
             if with_temporaries := [line for line in lines if line.has_temporaries]:
                 self._lines_with_temporaries[func] = with_temporaries
-        self.workspaces = _workspaces(calibration.device)
+        self._device, self.workspaces = calibration.device, _workspaces(calibration.device)
         self._alone = MeasuredAlone(torch.device("cpu"))
 
     @property
@@ -113,8 +113,14 @@ class OperatorMemory:
         key = func, sizes_of(args)
         if key not in self._known_bytes:
             matches = _matching(self._lines_with_temporaries[func], key[1])
-            self._known_bytes[key] = max((line.temporary_bytes(step) for line, step in matches), default=0)
+            extrapolated = max((line.temporary_bytes(step) for line, step in matches), default=0)
+            self._known_bytes[key] = max(extrapolated, self._measured_alone(func, args, kwargs))
         return self._known_bytes[key]
+
+    def _measured_alone(self, func, args, kwargs) -> int:
+        """The same at this very size, where that is small: there, what libraries round up to is a part that counts."""
+        small = total_bytes((args, kwargs)) <= DIRECTLY and self._device.type == "cpu"
+        return self._alone.temporary_bytes(func, args, kwargs) if small else 0
 
     def results(self, func, args, kwargs=None) -> tuple[int, ...] | None:
         """The sizes of its results, flattened; None if the operator was not measured."""
