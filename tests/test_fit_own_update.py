@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import pdist, squareform
 from torch import nn
 
 from rlrepro.fit import CannotPlan, keeps_all, plan_update, reads, stage
+from rlrepro.fit.host_memory import HostArrays
 from rlrepro.lab import VirtualCard
 
 from . import own_updates
@@ -211,15 +213,17 @@ def test_masks_that_keep_every_row_are_planned_to_the_byte():
     assert plan_update(Tiny, masked, device="cpu").stages["update"] == measured(Tiny, masked)
 
 
-def test_random_numbers_are_drawn_into_real_arrays():
-    """Compiled code fills them, and would write beyond an array that takes no memory."""
+def test_compiled_code_gets_real_arrays():
+    """It fills them, and would write beyond an array that takes no memory. A plan within a plan changes nothing."""
     count = 2**18  # each takes 2 MiB
 
     def step(network):
         drawn = [np.random.randint(0, 5, size=count), np.random.default_rng(0).standard_normal(count)]
         assert all(len(np.unique(each)) > 1 for each in drawn)
+        assert squareform(pdist(drawn[1][:1000, None])).any()  # SciPy's, as in rewards for novelty
         network(torch.ones(4, 3, device="cuda")).sum().backward()
 
-    planned = plan_update(lambda: nn.Linear(3, 3, device="cuda"), step)
+    with HostArrays():
+        planned = plan_update(lambda: nn.Linear(3, 3, device="cuda"), step)
     assert max(planned.host_stages.values()) >= 2 * count * 8
     assert np.random.mtrand.np is np

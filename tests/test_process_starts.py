@@ -8,9 +8,9 @@ LAUNCH = """
 import subprocess, sys
 processes = []
 for seed in range(3):
-    process = subprocess.Popen([sys.executable, "train.py", str(seed)])
 {}
 """
+START = "    process = subprocess.Popen([sys.executable, 'train.py'])\n"
 TRAIN = """
 import torch
 network = torch.nn.Linear(3, 3)
@@ -21,17 +21,61 @@ for _ in range(1000):
 """
 
 
+WORKERS = """
+import multiprocessing
+import train
+
+def work():
+    train.run()
+
+for seed in range(3):
+    process = multiprocessing.Process(target=work)
+    process.start()
+{}
+"""
+
+
 @pytest.mark.parametrize(
-    "then, found",
+    "body",
     [
-        ("    if process.wait():\n        print(seed)", False),
-        ("    output, _ = process.communicate()", False),
-        ("    processes.append(process)", True),
-        ("process.wait()", True),  # for the last one only
-        ("    processes.append(process)\nfor process in processes:\n    process.wait()", True),
+        START + "    if process.wait():\n        print(seed)",
+        START + "    output, _ = process.communicate()",
+        START + "    try:\n        process.wait()\n    except KeyboardInterrupt:\n        process.kill()",
+        "    subprocess.Popen([sys.executable, 'train.py']).wait()",
+        "    if (process := subprocess.Popen([sys.executable, 'train.py'])).wait():\n        break",
+        "    with subprocess.Popen([sys.executable, 'train.py'], stdout=-1) as process:\n        print(process.stdout)",
+        START.rstrip() + "; process.wait()",
     ],
 )
-def test_training_runs_that_a_launcher_starts(tmp_path, then, found):
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "launch.py").write_text(LAUNCH.format(then))
+def test_training_runs_of_which_each_is_waited_for(tmp_path, body):
+    assert "PT001" not in codes(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        START + "    processes.append(process)",
+        START + "process.wait()",  # for the last one only
+        START + "    processes.append(process)\nfor process in processes:\n    process.wait()",
+        START + "    if seed % 2:\n        process.wait()",
+        START + "    try:\n        print(seed)\n    except KeyboardInterrupt:\n        process.wait()",
+        START + "    try:\n        process.wait(timeout=2)\n    except subprocess.TimeoutExpired:\n        pass",
+        START + "    other = subprocess.Popen([sys.executable, 'train.py'])\n    process.wait()",
+        START + START + "    process.wait()",
+    ],
+)
+def test_training_runs_that_overlap(tmp_path, body):
+    assert "PT001" in codes(tmp_path, body)
+
+
+@pytest.mark.parametrize("then, found", [("    process.join()", False), ("    print(seed)", True)])
+def test_processes_of_which_each_is_joined(tmp_path, then, found):
+    (tmp_path / "train.py").write_text(TRAIN.replace("for _", "def run():\n  for _"))
+    (tmp_path / "launch.py").write_text(WORKERS.format(then))
     assert ("PT001" in {finding.code for finding in examine([tmp_path]).findings}) is found
+
+
+def codes(folder, body):
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "launch.py").write_text(LAUNCH.format(body))
+    return {finding.code for finding in examine([folder]).findings}

@@ -14,7 +14,7 @@ GIB = 2**30
 WIDE = {"width": "100%"}
 MOVED = """[...this.closest('div').children].slice(1).forEach((picture, place) => {
   picture.hidden = place != this.value;
-  if (!picture.hidden) this.ariaValueText = picture.firstChild.textContent;
+  if (!picture.hidden) this.setAttribute('aria-valuetext', picture.firstChild.textContent);
 })"""
 
 

@@ -12,6 +12,7 @@ PACKAGES = ("multiprocessing", "concurrent", "torch", "subprocess", "pathos", "m
 POOLS = ("Pool", "ProcessPoolExecutor")
 SPAWNS = ("spawn", "start_processes")
 SUBMITS = {"map", "imap", "imap_unordered", "starmap", "map_async", "starmap_async", "apply", "apply_async", "submit"}
+WAITS = ("wait", "communicate", "join")
 METHOD = re.compile(r"(?:set_start_method|get_context)\(\s*(?:method\s*=\s*)?['\"](\w+)['\"]")
 
 
@@ -47,10 +48,9 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
             yield Start(call, package, True, _target(module, project, module.argument(call, "fn", 0)), "spawn")
         elif name == "Process":
             target = _target(module, project, module.argument(call, "target", 1))
-            yield Start(call, package, _repeated(module, call), target, method)
+            yield Start(call, package, _overlaps(module, call), target, method)
         elif name == "Popen" and package == "subprocess":
-            several = _repeated(module, call) and not _waited_for(module, call)
-            yield Start(call, package, several, _script(module, project, call), "spawn")
+            yield Start(call, package, _overlaps(module, call), _script(module, project, call), "spawn")
         elif (run := _run_of_process(module, project, call)) is not None:
             yield Start(call, "multiprocessing", _repeated(module, call), run, method)
 
@@ -71,13 +71,45 @@ def _repeated(module: Module, call: ast.Call) -> bool:
     return bool(module.loops(call)) and 1 not in counts
 
 
+def _overlaps(module: Module, call: ast.Call) -> bool:
+    return _repeated(module, call) and not _waited_for(module, call)
+
+
 def _waited_for(module: Module, start: ast.Call) -> bool:
-    """Whether the innermost loop around the call waits for this process before it starts the next."""
-    name, loop = module.variable(start), module.loops(start)[0]
-    return name is not None and any(
-        ast.unparse(wait.func.value) == name and wait.lineno > start.lineno and module.loops(wait)[:1] == [loop]
-        for wait in module.methods("wait", "communicate")
+    """Whether the loop around the call waits for this process, whatever happens, before it starts another."""
+    owner = module.parents.get(start)
+    if isinstance(owner, ast.NamedExpr):
+        owner = module.parents[owner]
+    if isinstance(owner, ast.withitem) or (isinstance(owner, ast.Attribute) and owner.attr in WAITS):
+        return True
+    name, around = module.variable(start), {*module.ancestors(start)}
+    first = next((wait for wait in _waits(module, name) if _at(wait) > _at(start)), None)
+    others = (call for call in module.all_calls if _started(module, call)[1] in ("Popen", "Process"))
+    return first is not None and not (
+        module.loops(first)[:1] != module.loops(start)[:1]
+        or any(_may_skip(outer, first, module) for outer in module.ancestors(first) if outer not in around)
+        or any(_at(start) < _at(other) < _at(first) for other in others)
     )
+
+
+def _waits(module: Module, name: str | None) -> list[ast.Call]:
+    """The calls that wait for the process of that name for as long as it takes, in their order."""
+    waits = [
+        call
+        for call in module.methods(*WAITS)
+        if ast.unparse(call.func.value) == name and not call.args and module.argument(call, "timeout") is None
+    ]
+    return sorted(waits, key=_at)
+
+
+def _may_skip(outer: ast.AST, inner: ast.AST, module: Module) -> bool:
+    """Whether this statement may leave out what lies within it."""
+    is_condition = isinstance(outer, ast.If) and (outer.test is inner or module.is_within(inner, outer.test))
+    return isinstance(outer, ast.If | ast.IfExp | ast.ExceptHandler) and not is_condition
+
+
+def _at(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _iterations(module: Module, node):

@@ -60,9 +60,9 @@ def seconds_on_core() -> tuple[float, float]:
     that)."""
     try:
         ran, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
-    except OSError:
-        return time.thread_time(), 0.0
-    return ran / 1e9, waited / 1e9
+    except (OSError, ValueError):
+        ran = waited = 0
+    return (ran / 1e9, waited / 1e9) if ran else (time.thread_time(), 0.0)
 
 
 def side_by_side(runs: int, *settings) -> float:
