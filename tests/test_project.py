@@ -103,7 +103,7 @@ def test_the_projects_address_is_the_same_everywhere():
     address = PROJECT["project"]["urls"]["Repository"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["repository-code"] == address
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        assert f"git+{address}" in path.read_text(), path
+        assert address in path.read_text(), path
 
 
 def test_the_version_is_the_same_everywhere():

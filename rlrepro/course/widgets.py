@@ -74,7 +74,8 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
 
 
 def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
-    """A slider that moves between finished pictures, so that it works on a page without a kernel.
+    """A slider that moves between finished pictures, so that it works on a page without a kernel. JupyterLab's own
+    shortcuts would take its arrow keys.
 
     `name` is what the slider sets; `pictures` has a figure for each of its settings.
     """
@@ -82,6 +83,7 @@ def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
     slider = f'<input type="range" value="0" max="{len(titles) - 1}" aria-valuetext="{titles[0]}" autocomplete="off"'
     shown = [f"<b>{title}</b>{each.html(table=False)}" for title, each in zip(titles, pictures.values(), strict=True)]
     return HTML(
-        f'<div class="rlrepro-slide"><label>{escape(name)} {slider} oninput="{MOVED}"></label>'
+        '<div class="rlrepro-slide" data-lm-suppress-shortcuts="true">'
+        f'<label>{escape(name)} {slider} oninput="{MOVED}"></label>'
         f"<div>{'</div><div hidden>'.join(shown)}</div></div>"
     )

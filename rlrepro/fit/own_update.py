@@ -120,6 +120,18 @@ class OwnUpdatePlanner:
         return largest_multiple(lambda value: plan.at(**{size: value}).peak_bytes, limit, multiple_of, plan.sizes[size])
 
 
+@contextmanager
+def _only_our_collections():
+    """Without Python's own garbage collections, which come at any time: what cycles keep alive would depend on it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class OwnUpdateRun:
     """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks, and
     `host_stages` to the largest peak of arrays and of tensors outside the card."""
@@ -139,6 +151,7 @@ class OwnUpdateRun:
             like_ordinary_tensors(),
             self.arrays,
             self._eager(),
+            _only_our_collections(),
             naming_stages(self.stage, self._notes),
         ]
         if self._device == "cuda":

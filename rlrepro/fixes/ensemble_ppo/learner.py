@@ -232,8 +232,8 @@ class EnsemblePPO:
         if stops:
             active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])
         gradients = self.networks.gradients(losses)
-        norms = gradients.norm(dim=1, keepdim=True)
-        gradients *= (now["max_grad_norm"] / (norms + 1e-6)).clamp(max=1)  # as torch's clip_grad_norm_, per member
+        norms = gradients.norm(dim=1, keepdim=True) + 1e-6  # as torch's clip_grad_norm_, per member
+        gradients *= (now["max_grad_norm"] / norms).clamp(max=1)
         self.optimizer.step(gradients, now["learning_rate"], active if stops else None)
 
     def _seeded_policy(self, seed: int):

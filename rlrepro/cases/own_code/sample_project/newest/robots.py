@@ -23,7 +23,7 @@ def make_robot():
 def main():
     torch.set_num_threads(1)
     env = ParallelEnv(ROBOTS, make_robot, mp_start_method="fork")
-    print(env.rollout(STEPS, break_when_any_done=False).shape)
+    env.rollout(STEPS, break_when_any_done=False)
     env.close()
 
 
