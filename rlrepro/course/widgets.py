@@ -83,7 +83,7 @@ def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
     slider = f'<input type="range" value="0" max="{len(titles) - 1}" aria-valuetext="{titles[0]}" autocomplete="off"'
     shown = [f"<b>{title}</b>{each.html(table=False)}" for title, each in zip(titles, pictures.values(), strict=True)]
     return HTML(
-        '<div class="rlrepro-slide" data-lm-suppress-shortcuts="true">'
+        '<div class="rlrepro-slide" onkeydown="event.stopPropagation()">'
         f'<label>{escape(name)} {slider} oninput="{MOVED}"></label>'
         f"<div>{'</div><div hidden>'.join(shown)}</div></div>"
     )
