@@ -3,6 +3,7 @@
 The tensors are torch's FakeTensors. They are counted as VirtualCard counts, so a plan and a card agree to the byte.
 """
 
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class DryRun:
         self._stack = ExitStack()
         conversion = BlankArraysToTensors(nullcontext if self._copied else self.count.leaving_out)
         settings = default_settings(torch.device("cpu"))
+        self._stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # a minibatch of one is only tried
         for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
             self._stack.enter_context(context)
         return self
