@@ -1161,6 +1161,14 @@ def {0}(observation):
     return torch.tensor([observation])
 {0}(0)
 """
+OPTIONAL = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def choose_action(observation, args, frames):
+    if {}:
+        return torch.tensor([observation])
+choose_action(0, 0, 0)
+"""
 PROCESSES = """
 import torch
 from multiprocessing import Process
@@ -1216,6 +1224,11 @@ DOUBTFUL = {
         "TO001",
         {"train.py": ONE_IMAGE.format("loss")},
         {"train.py": ONE_IMAGE.format("choose_action")},
+    ),
+    "an image that an option asks for": (
+        "TO001",
+        {"train.py": OPTIONAL.format("args.frames > 1")},
+        {"train.py": OPTIONAL.format("frames > 1")},
     ),
     "processes that evaluate": (
         "PT001",

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, words_of
+from rlrepro.doctor.lone_workers import walk_all_ranks
 from rlrepro.doctor.project import Definition, Project
 
 MOST_FUNCTIONS = 400  # followed from one call
@@ -14,7 +15,7 @@ LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c"
 
 
 class Reachable:
-    """The functions of the project that may run when one of them is called.
+    """The functions of the project that may run when one of them is called, in processes of all ranks.
 
     Since the types of variables are unknown, a method call reaches the methods of that name in every class that is
     instantiated on the way (rapid type analysis).
@@ -33,9 +34,9 @@ class Reachable:
         return list(dict.fromkeys([*self.functions.values(), *self.classes.values()]))
 
     def calls(self) -> Iterator[tuple[Module, ast.Call]]:
-        """Every call in these functions, with its module."""
+        """Every call in these functions that processes of all ranks make, with its module."""
         for function, module in self.functions.items():
-            for node in ast.walk(function):
+            for node in walk_all_ranks(function):
                 if isinstance(node, ast.Call):
                     yield module, node
 
@@ -44,7 +45,7 @@ class Reachable:
         if function in self.functions or len(self.functions) >= MOST_FUNCTIONS:
             return
         self.functions[function] = module
-        for node in ast.walk(function):
+        for node in walk_all_ranks(function):
             if isinstance(node, ast.Call):
                 self._follow(module, node)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
+from rlrepro.doctor.lone_workers import is_one_by_default, number_of_iterations
 from rlrepro.doctor.project import Definition, Project
 
 PACKAGES = ("multiprocessing", "concurrent", "torch", "subprocess", "pathos", "multiprocess")
@@ -41,18 +42,18 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
             if owner in contexts or (names and ast.unparse(owner) in names):
                 package, name = "multiprocessing", call.func.attr
         if name in POOLS:
-            several = module.value(module.argument(call, "processes", 0)) != 1
+            several = not _is_one(module, project, module.argument(call, "processes", 0))
             for target in _submitted(module, call) or [None]:
                 yield Start(call, package, several, _target(module, project, target), method)
         elif name in SPAWNS and package == "torch":
             yield Start(call, package, True, _target(module, project, module.argument(call, "fn", 0)), "spawn")
         elif name == "Process":
             target = _target(module, project, module.argument(call, "target", 1))
-            yield Start(call, package, _overlaps(module, call), target, method)
+            yield Start(call, package, _overlaps(module, project, call), target, method)
         elif name == "Popen" and package == "subprocess":
-            yield Start(call, package, _overlaps(module, call), _script(module, project, call), "spawn")
+            yield Start(call, package, _overlaps(module, project, call), _script(module, project, call), "spawn")
         elif (run := _run_of_process(module, project, call)) is not None:
-            yield Start(call, "multiprocessing", _repeated(module, call), run, method)
+            yield Start(call, "multiprocessing", _repeated(module, project, call), run, method)
 
 
 def _started(module: Module, call: ast.Call) -> tuple[str, str]:
@@ -65,14 +66,18 @@ def _started(module: Module, call: ast.Call) -> tuple[str, str]:
     return "", ""
 
 
-def _repeated(module: Module, call: ast.Call) -> bool:
+def _repeated(module: Module, project: Project, call: ast.Call) -> bool:
     """Whether the call is in a loop with possibly more than one iteration, unlike one over range(1)."""
-    counts = (_iterations(module, loop.iter) for loop in module.loops(call) if hasattr(loop, "iter"))
-    return bool(module.loops(call)) and 1 not in counts
+    counts = [number_of_iterations(module, loop) for loop in module.loops(call)]
+    return bool(counts) and not any(_is_one(module, project, count) for count in counts)
 
 
-def _overlaps(module: Module, call: ast.Call) -> bool:
-    return _repeated(module, call) and not _waited_for(module, call)
+def _is_one(module: Module, project: Project, number: ast.AST | None) -> bool:
+    return module.value(number) == 1 or is_one_by_default(module, project, number)
+
+
+def _overlaps(module: Module, project: Project, call: ast.Call) -> bool:
+    return _repeated(module, project, call) and not _waited_for(module, call)
 
 
 def _waited_for(module: Module, start: ast.Call) -> bool:
@@ -110,11 +115,6 @@ def _may_skip(outer: ast.AST, inner: ast.AST, module: Module) -> bool:
 
 def _at(node: ast.expr) -> tuple[int, int]:
     return node.lineno, node.col_offset
-
-
-def _iterations(module: Module, node):
-    is_range = isinstance(node, ast.Call) and last_name(node.func) == "range" and len(node.args) == 1
-    return module.value(node.args[0]) if is_range else None
 
 
 def _submitted(module: Module, pool: ast.Call) -> list[ast.expr]:

@@ -13,7 +13,9 @@ from rlrepro.doctor.ast_index import FUNCTIONS, LARGEST, Module
 from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.versions import Versions
 
-TEXTS = (".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md")
+JOBS = (".sh", ".bash", ".bat", ".sbatch", ".slurm", ".pbs", ".job", ".sub")
+TEXTS = (".py", ".ipynb", ".yaml", ".yml", ".toml", ".cfg", ".env", ".md", ".rst", *JOBS)
+NAMES = re.compile("Dockerfile|Makefile|sbatch|slurm")
 SETTINGS = (".sh", ".yaml", ".yml", ".toml", ".cfg", ".json", ".gin")  # these may name what runs
 TOP = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")  # these mark the root of a project
 ABOVE = 8  # parent folders that are searched for an import
@@ -187,7 +189,7 @@ def _texts(folder: Path, *, deep: bool) -> Iterator[str]:
 def _read_below(folder: Path, suffixes: tuple[str, ...], *, deep: bool) -> Iterator[tuple[Path, str]]:
     for here, names in folders_below(folder, skip=lambda below: not deep):
         for path in (here / name for name in names):
-            if path.suffix in suffixes or "Dockerfile" in path.name:
+            if path.suffix in suffixes or NAMES.search(path.name):
                 with suppress(OSError):
                     if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would be waited for
                         yield path, path.read_text(errors="replace")

@@ -7,6 +7,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS
 from rlrepro.doctor.call_graph import Reachable
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
+from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.thread_limits import is_limited
 from rlrepro.doctor.workload import TORCH_OPS, trains, workload_of
@@ -48,9 +49,9 @@ def no_limit(module, project):
             line = work.node.lineno
             where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
             message = f"each of these processes {work.what} ({where}) with one thread per core"
-            on_gpu = any("cuda" in file.text for file in (module, start.target.module))
+            few = _on_gpu(module, project, start, work) or is_locked(work.module, work.node)
             only_acts = not work.sure and _evaluates(module, start)
-            yield start.call, message, "low" if on_gpu or only_acts else "high" if work.sure else "medium"
+            yield start.call, message, "low" if few or only_acts else "high" if work.sure else "medium"
 
 
 @rule(
@@ -102,6 +103,13 @@ def workers(module, project):
         for call in module.calls(package, *VECTORS):
             name = environments[0].name
             yield call, f"{name} computes with torch in each worker, with one thread per core", "medium"
+
+
+def _on_gpu(module, project, start, work) -> bool:
+    """Whether the processes may compute on a GPU, also by a setting if it is not sure what they compute."""
+    if any("cuda" in file.text for file in (module, start.target.module)):
+        return True
+    return not work.sure and ("cuda" in work.module.text or project.configures("cuda"))
 
 
 def _evaluates(module, start) -> bool:

@@ -4,12 +4,13 @@ import ast
 import re
 
 from rlrepro.doctor.arrays import is_frequent, list_of_arrays
-from rlrepro.doctor.ast_index import last_name
+from rlrepro.doctor.ast_index import last_name, words_of
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
+OPTIONS = {"args", "arg", "opt", "opts", "params", "cfg", "config", "conf", "hparams", "flags", "settings"}
 TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
 
 
@@ -36,8 +37,15 @@ def tensor_from_list(module, project):
     torch copies the result at once. PyTorch itself warns about this, once per process."""
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
-            confidence = "medium" if is_frequent(module, project, call) else "low"
+            frequent = is_frequent(module, project, call) and not _optional(module, call)
+            confidence = "medium" if frequent else "low"
             yield call, f"converts a list of arrays ({elements}) number by number", confidence
+
+
+def _optional(module, call) -> bool:
+    """Whether an option of the command line or of the settings decides if the call is made."""
+    tests = (words_of(ast.unparse(node.test)) for node in module.ancestors(call) if isinstance(node, ast.If))
+    return any(words & OPTIONS for words in tests)
 
 
 def _switched_off(module, call):

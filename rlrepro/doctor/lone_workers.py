@@ -1,0 +1,74 @@
+"""Evidence that of several processes only one computes: a lock, a branch of one rank, an option that is one by
+default."""
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterator
+
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, words_of
+from rlrepro.doctor.project import Project
+
+RANKS = {"rank", "local_rank", "global_rank", "worker_id", "process_id", "proc_id"}
+
+
+def is_locked(module: Module, node: ast.AST) -> bool:
+    """Whether a lock is held while the node runs: `with lock:` around it, or acquire() before it and release() after
+    it, in the same function."""
+    for outer in module.ancestors(node):
+        if isinstance(outer, FUNCTIONS):
+            break
+        if isinstance(outer, ast.With) and any(_is_lock(item.context_expr) for item in outer.items):
+            return True
+    here = [call for call in module.methods("acquire", "release") if module.function(call) is module.function(node)]
+    before = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno < node.lineno]
+    after = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno > node.lineno]
+    return before[-1:] == ["acquire"] and after[:1] == ["release"]
+
+
+def walk_all_ranks(node: ast.AST) -> Iterator[ast.AST]:
+    """Like ast.walk, but without what runs only in the process of one rank (`if rank == 0:`)."""
+    waiting = deque([node])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        of_one = isinstance(node, ast.If) and _is_of_one_rank(node.test)
+        waiting += [node.test, *node.orelse] if of_one else ast.iter_child_nodes(node)
+
+
+def is_one_by_default(module: Module, project: Project, number: ast.AST | None) -> bool:
+    """Whether a number of processes is 1 in a dictionary of settings, or is a command-line option whose default is 1
+    and to which no script or text of the project passes another number."""
+    if isinstance(number, ast.Subscript) and isinstance(number.slice, ast.Constant):
+        return bool(re.search(rf"['\"]{re.escape(str(number.slice.value))}['\"]\s*:\s*1\b(?!\.)", module.text))
+    if not isinstance(number, ast.Attribute) or not isinstance(number.value, ast.Name):
+        return False
+    option = number.attr.replace("_", "[-_]")
+    for other in project.imported_by(module):
+        for call in other.methods("add_argument"):
+            names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+            if any(re.fullmatch(f"-+{option}", name) for name in names):
+                passed = re.compile(rf"({'|'.join(map(re.escape, names))})[ =]+(?!1\b)\d")
+                return other.value(other.argument(call, "default")) == 1 and not project.mentions(passed, module.path)
+    return False
+
+
+def number_of_iterations(module: Module, loop: ast.AST) -> ast.AST | None:
+    """The N of a loop over range(N) or range(0, N)."""
+    over = getattr(loop, "iter", None)
+    if not isinstance(over, ast.Call) or last_name(over.func) != "range" or not 1 <= len(over.args) <= 2:
+        return None
+    return over.args[-1] if len(over.args) == 1 or module.value(over.args[0]) == 0 else None
+
+
+def _is_lock(node: ast.AST) -> bool:
+    return bool({"lock", "mutex"} & words_of(ast.unparse(node)))
+
+
+def _is_of_one_rank(test: ast.AST) -> bool:
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.ops[0], ast.Eq)
+        and last_name(test.left) in RANKS
+        and isinstance(test.comparators[0], ast.Constant)
+    )

@@ -1,0 +1,88 @@
+"""Processes of which only one computes at a time, or is started at all, don't need a limit of threads."""
+
+import pytest
+
+from rlrepro.doctor.scan import examine
+
+SETTINGS = """
+import argparse
+import multiprocessing
+import torch
+
+settings = {"workers": 1, "actors": 8}
+parser = argparse.ArgumentParser()
+parser.add_argument("--num-workers", type=int, default=1)
+parser.add_argument("-p", "--players", type=int, default=6)
+args = parser.parse_args()
+lock = multiprocessing.Lock()
+network = torch.nn.Linear(3, 3)
+"""
+START = """
+def work(rank):
+    network(torch.ones(64, 3)).sum().backward()
+
+for rank in range({}):
+    multiprocessing.Process(target=work, args=(rank,)).start()
+"""
+WORK = """
+def work(rank):
+    {}
+
+for rank in range(4):
+    multiprocessing.Process(target=work, args=(rank,)).start()
+"""
+STEP = "network(torch.ones(64, 3)).sum().backward()"
+
+
+@pytest.mark.parametrize(
+    "number, confidence",
+    [
+        ("args.num_workers", None),
+        ("0, args.num_workers", None),
+        ("settings['workers']", None),
+        ("1, args.num_workers", "high"),
+        ("args.players", "high"),
+        ("settings['actors']", "high"),
+        ("4", "high"),
+    ],
+)
+def test_a_number_that_is_one_by_default(tmp_path, number, confidence):
+    (tmp_path / "train.py").write_text(SETTINGS + START.format(number))
+    assert confidence_in(tmp_path) == confidence
+
+
+@pytest.mark.parametrize(
+    "name, text, confidence",
+    [
+        ("README.md", "python train.py --num-workers 8", "high"),
+        ("README.md", "python train.py --num-workers 1", None),
+        ("run.sbatch", "python train.py --num-workers=12", "high"),
+        ("sbatch.script", "export OMP_NUM_THREADS=1\npython train.py --num-workers=12", None),
+    ],
+)
+def test_what_the_texts_of_a_project_pass(tmp_path, name, text, confidence):
+    (tmp_path / "train.py").write_text(SETTINGS + START.format("args.num_workers"))
+    (tmp_path / name).write_text(text)
+    assert confidence_in(tmp_path) == confidence
+
+
+@pytest.mark.parametrize(
+    "work, confidence",
+    [
+        (f"if rank == 0:\n        {STEP}", None),
+        (f"if rank == 0:\n        print(rank)\n    else:\n        {STEP}", "high"),
+        (f"if rank > 0:\n        {STEP}", "high"),
+        (f"with lock:\n        {STEP}", "low"),
+        (f"lock.acquire()\n    {STEP}\n    lock.release()", "low"),
+        (f"lock.acquire()\n    print(rank)\n    lock.release()\n    {STEP}", "high"),
+        (f"{STEP}\n    with lock:\n        print(rank)", "high"),
+    ],
+)
+def test_work_of_one_process_at_a_time(tmp_path, work, confidence):
+    (tmp_path / "train.py").write_text(SETTINGS + WORK.format(work))
+    assert confidence_in(tmp_path) == confidence
+
+
+def confidence_in(folder):
+    found = [finding.confidence for finding in examine([folder]).findings if finding.code == "PT001"]
+    return found[0] if found else None
