@@ -29,6 +29,16 @@ def test_the_split_over_time():
     assert "seconds since the first step" in figure.alt() and len(figure.png()) > 1000
 
 
+def test_a_run_that_ended_before_its_second_point():
+    seen = Report("train.py", None)
+    each = ramp(100.0, "learning", 1)
+    each.ended, each.seconds = 102.0, [1.0 if kind in ("learning", "rest") else 0.0 for kind in KINDS]
+    seen.notes.activities = {"1": each}
+    edges, shares = split_over_time(seen.notes)
+    assert edges.tolist() == [0, 1, 2]
+    assert shares[KINDS.index("learning")].tolist() == [1, 0] and shares[KINDS.index("rest")].tolist() == [0, 1]
+
+
 def test_nothing_to_plot():
     with pytest.raises(ValueError, match="nothing to plot"):
         Report("train.py", None).plot()

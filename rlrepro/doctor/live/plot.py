@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rlrepro.doctor.live.activity import KINDS, training
+from rlrepro.doctor.live.activity import KINDS, Activity, training
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.evidence.figures import new_figure
 
@@ -13,7 +13,7 @@ NAMES = {"environment": "environment steps", "rest": "the rest"}
 
 def plot_split(notes: Notes):
     """A figure of the share of each kind of work in the time of all training processes, along the run. Raises
-    ValueError if no process was seen to train for long enough."""
+    ValueError if no process was seen to train."""
     edges, shares = split_over_time(notes)
     figure, axes = new_figure("Where the time goes", width=8.4, height=3.2)
     middles = (edges[:-1] + edges[1:]) / 2
@@ -26,16 +26,24 @@ def plot_split(notes: Notes):
 
 def split_over_time(notes: Notes) -> tuple[np.ndarray, np.ndarray]:
     """(edges of bins in seconds since the first watched call, shares (kinds, bins) of the time spent in each)."""
-    active = [each for each in training(notes.activities.values()) if len(each.points) > 1]
-    if not active:
-        raise ValueError("nothing to plot: no process was seen to train for half a second")
-    began, ended = min(each.began for each in active), max(each.points[-1][0] for each in active)
-    longest = max(np.diff([each.began, *(at for at, _ in each.points)]).max() for each in active)
-    bins = int(np.clip((ended - began) / longest, 1, BINS))  # no finer than the points
+    lines = [_line(each) for each in training(notes.activities.values()) if each.ended > each.began]
+    if not lines:
+        raise ValueError("nothing to plot: no process was seen to train")
+    began, ended = min(at[0] for at, _ in lines), max(at[-1] for at, _ in lines)
+    longest = max(np.diff(at).max() for at, _ in lines)
+    bins = int(np.clip((ended - began) / longest, 2, BINS))  # no finer than the points
     edges = np.linspace(began, ended, bins + 1)
     spent = np.zeros((len(KINDS), bins))
-    for each in active:
-        at = [each.began, *(at for at, _ in each.points)]
-        until = np.array([[0.0] * len(KINDS), *(seconds for _, seconds in each.points)])
+    for at, until in lines:
         spent += [np.diff(np.interp(edges, at, kind)) for kind in until.T]
     return edges - began, spent / np.maximum(spent.sum(axis=0), 1e-9)
+
+
+def _line(each: Activity) -> tuple[list[float], np.ndarray]:
+    """(points of time, seconds (points, kinds) of each kind of work until then), from a thread's first call to its
+    last."""
+    points = [(each.began, [0.0] * len(KINDS)), *each.points]
+    if each.ended > points[-1][0]:
+        points.append((each.ended, each.seconds))
+    at, until = zip(*points, strict=True)
+    return list(at), np.array(until)
