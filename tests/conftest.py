@@ -11,6 +11,7 @@ import pytest
 from rlrepro.lab.limits import limit
 
 ROOT = Path(__file__).parents[1]
+REFERENCE = next(iter(sorted(ROOT.glob("results/*-cores-*"))), None)  # the tests of the base run without it
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # compiling tianshou's GAE takes longer than running it here
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and inherited by what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,10 +47,24 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="torch sees no GPU here"))
 
 
+@pytest.fixture(scope="session")
+def records():
+    """The committed records of a machine."""
+    from rlrepro.evidence import read_records
+
+    return read_records(REFERENCE)
+
+
 @pytest.fixture
 def one_thread(monkeypatch):
     """Threads of training runs that are tested side by side would only wait for each other."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def no_processes(monkeypatch):
+    """No environment is slow enough for an EnsemblePPO to choose processes, which on a busy machine it might."""
+    monkeypatch.setattr("rlrepro.fixes.ensemble_ppo.envs.MESSAGE_SECONDS", float("inf"))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from rlrepro.lab.limits import limit
 from rlrepro.lab.overlays import cache_folder
 
-from .test_book import open_page
+from .browsing import open_page
 
 AXE = "axe-core@4.14.1"
 SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="

@@ -3,7 +3,6 @@
 import re
 import socket
 from collections import Counter
-from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
@@ -15,95 +14,18 @@ from rlrepro.cases import all_claims
 from rlrepro.course.runner import find_notebooks
 from rlrepro.doctor.triage import load
 from rlrepro.evidence.verdicts import judge, load_runs
-from rlrepro.lab.limits import TookTooLong, limit, overrun
+from rlrepro.lab.limits import TookTooLong
 
+from . import browsing
+from .browsing import NARROW, open_page, visited
 from .conftest import ROOT
 
 LARGEST_PAGE = 3.0 * 10**6  # bytes, everything that it loads
-NARROW = 375  # pixels, a telephone
 SMALLEST = 7  # pixels, of text in a figure
-PAGE_SECONDS = 60.0  # for a page to load, and for each thing that is done on it
-
-
-@dataclass
-class Visit:
-    """What a browser saw of a page: on a wide screen, on a narrow one, and in the dark."""
-
-    errors: list = field(default_factory=list)  # in the console
-    failed: list = field(default_factory=list)
-    outside: list = field(default_factory=list)  # requests to other servers
-    loaded: list = field(default_factory=list)
-    weight: int = 0  # bytes of all that the page loads
-    text: str = ""
-    without_alt: list = field(default_factory=list)
-    alts: set = field(default_factory=set)
-    broken_images: list = field(default_factory=list)
-    formulas: int = 0
-    links: list = field(default_factory=list)
-    anchors: set = field(default_factory=set)
-    narrow_width: int = 0
-    too_wide: list = field(default_factory=list)  # elements that leave a narrow screen and can't be scrolled
-    figures: list = field(default_factory=list)  # there: right edge, and the size of the smallest text, in pixels
-    drawings: int = 0
-    inks: list = field(default_factory=list)  # of text in figures, in the dark: how light it is, and its ground
-    contrasts: list = field(default_factory=list)
-    wrapped: list = field(default_factory=list)  # code of at most 80 columns that a wide screen breaks into more lines
-
-
-TOO_WIDE = """all => all.filter(e => {
-    if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
-    for (let p = e.parentElement; p; p = p.parentElement)
-        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(p).overflowX)) return false;
-    return true;
-}).map(e => e.tagName + ' ' + e.textContent.slice(0, 60))"""
-CONTRAST = """all => all.filter(e => e.textContent.trim()).map(e => {
-    const light = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
-    let ground = e;
-    while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
-    const [ink, paper] = [getComputedStyle(e).color, getComputedStyle(ground || document.body).backgroundColor];
-    return Math.abs(light(ink) - light(paper));
-})"""
-WRAPPED = """all => all.filter(e => {
-    const fits = e.textContent.split('\\n').every(line => line.length <= 80);
-    e.style.whiteSpace = 'pre';
-    const wide = e.scrollWidth > e.clientWidth;
-    e.style.whiteSpace = '';
-    return fits && wide;
-}).map(e => e.textContent.slice(0, 60))"""
-FIGURES = """all => all.map(e => [e, e.getBoundingClientRect()]).filter(([_, box]) => box.width).map(([e, box]) =>
-    [box.right, Math.min(...[...e.querySelectorAll('text')]
-        .map(t => parseFloat(getComputedStyle(t).fontSize) * e.getScreenCTM().a))])"""
-INKS = """all => all.map(e => {
-    const light = color => { const [r, g, b] = color.match(/[\\d.]+/g).map(Number); return (r + g + b) / 765 };
-    let ground = e;
-    while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
-    return [light(getComputedStyle(e).fill), light(getComputedStyle(ground || document.body).backgroundColor)];
-})"""
-
-
-def open_page(context, site, name, visit=None):
-    page, visit = context.new_page(), visit or Visit()
-    page.on("console", lambda message: visit.errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: visit.errors.append(str(error)))
-    page.on("requestfailed", lambda request: visit.failed.append(request.url))
-    page.on("response", lambda response: (visit.failed if response.status >= 400 else visit.loaded).append(response))
-    page.on(
-        "request",
-        lambda request: None if request.url.startswith((site, "data:", "blob:")) else visit.outside.append(request.url),
-    )
-    from playwright.sync_api import TimeoutError as PageTimeout
-
-    allowed = limit(PAGE_SECONDS)
-    page.set_default_timeout(allowed * 1000)
-    try:
-        page.goto(site + name, wait_until="networkidle")
-    except PageTimeout as error:
-        raise TookTooLong(overrun(f"loading {site + name} in the browser", allowed)) from error
-    return page
 
 
 def test_a_page_that_never_loads_is_named(browser, monkeypatch):
-    monkeypatch.setattr(f"{__name__}.PAGE_SECONDS", 1.0)
+    monkeypatch.setattr(browsing, "PAGE_SECONDS", 1.0)
     context = browser.new_context()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site = f"http://127.0.0.1:{silent.getsockname()[1]}/"
@@ -115,32 +37,7 @@ def test_a_page_that_never_loads_is_named(browser, monkeypatch):
 @pytest.fixture(scope="module")
 def visits(browser, site, pages):
     """Each page opened once, with an empty cache, and what was seen."""
-    found = {}
-    for name in pages:
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        visit = found[name] = Visit()
-        page = open_page(context, site, name, visit)
-        look = page.eval_on_selector_all
-        visit.text = page.inner_text("main")
-        images = look("img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])")
-        visit.without_alt = [source for source, alt, _ in images if not alt.strip()]
-        visit.alts = set(look(".plot svg", "all => all.map(e => e.getAttribute('aria-label'))"))
-        visit.broken_images = [source for source, _, drawn in images if not drawn]
-        visit.formulas = page.locator("main math").count()
-        visit.links = look("a[href]", "all => all.map(a => a.href)")
-        visit.anchors = set(look("[id]", "all => all.map(e => e.id)"))
-        visit.wrapped = look(".bd-article .highlight pre", WRAPPED)
-        visit.weight = sum(len(response.body()) for response in visit.loaded)
-        page.set_viewport_size({"width": NARROW, "height": 844})
-        visit.narrow_width = page.evaluate("document.documentElement.scrollWidth")
-        visit.too_wide = look(".bd-article *", TOO_WIDE)
-        visit.figures, visit.drawings = look(".plot svg.narrow", FIGURES), page.locator(".plot svg.drawing").count()
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.evaluate("document.documentElement.dataset.theme = 'dark'")
-        visit.inks = look(".plot svg.wide text", INKS)
-        visit.contrasts = look("main td, main th, main p, main label", CONTRAST)
-        context.close()
-    return found
+    return {name: visited(browser, site, name) for name in pages}
 
 
 def found_in(visits, what):

@@ -9,7 +9,7 @@ import torch
 
 from rlrepro.course.calculator import calculator, tables
 
-from .test_fit import make_plan
+from .fit_networks import make_plan
 
 ROWS = (16, 256, 2048)
 

@@ -18,9 +18,7 @@ from rlrepro.evidence.compare_runs import (
 )
 from rlrepro.evidence.verdicts import MachineRun, judge, load_runs
 
-from .conftest import ROOT
-
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
+from .conftest import REFERENCE
 
 
 def write(folder, records):

@@ -12,9 +12,8 @@ from rlrepro.doctor.edits import rewritten, with_argument
 from rlrepro.doctor.versions import Versions
 
 from .doctor_corpus import INNOCENT, TROUBLED
-from .test_doctor import versions_for
+from .doctor_texts import OLD, versions_for
 
-OLD = Versions({"tianshou": "==1.0.0", "torchrl": "==0.6.0"})
 FIXABLE = {"TS001", "TS002", "TS004", "TR003", "TR004", "TR005", "TR006", "PT001", "PT005", "TO001", "TO002", "TO003"}
 CACHE = """\
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler

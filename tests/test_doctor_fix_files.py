@@ -9,7 +9,8 @@ import pytest
 from rlrepro.doctor import examine
 from rlrepro.doctor.autofix import Changed, fixed_files
 
-from .test_doctor_fix import CACHE, OLD, fixed_by_doctor
+from .doctor_texts import OLD
+from .test_doctor_fix import CACHE, fixed_by_doctor
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,14 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from stable_baselines3 import PPO
-from torch.nn.utils import parameters_to_vector
 
 from rlrepro.fixes import EnsemblePPO
+
+from .policies import distance, weights
 
 MEMBERS = 3
 ROUNDING = 2e-5  # of weights, after 1,000 steps at a learning rate of 1e-3
 pytestmark = pytest.mark.filterwarnings("ignore:You have specified a mini.batch size", "ignore:batch_size=")
-
-
-def weights(policy):
-    return parameters_to_vector(policy.parameters()).detach()
 
 
 def ensemble(env="Pendulum-v1", **options):
@@ -89,7 +86,7 @@ def compare(own, shared, seeds, env="Pendulum-v1"):
         alone = PPO("MlpPolicy", envs, seed=seed, device="cpu", policy_kwargs=dict(kwargs), **of_member, **shared)
         alone.learn(1000)
         assert together.num_timesteps == alone.num_timesteps
-        assert (weights(together.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING, member
+        assert distance(together.policy(member), alone.policy) < ROUNDING, member
 
 
 def test_each_member_learns_with_its_own_hyperparameters():
@@ -115,7 +112,7 @@ def test_a_learning_rate_of_each_member_scales_its_weight_decay(optimizer):
     together = ensemble(seeds=[0, 1], learning_rate=[1e-3, 1e-2], target_kl=[1e-9, None], **options).learn(192)
     for member, rate, target_kl in ((0, 1e-3, 1e-9), (1, 1e-2, None)):
         alone = PPO("MlpPolicy", "Pendulum-v1", learning_rate=rate, target_kl=target_kl, seed=member, **options)
-        assert (weights(together.policy(member)) - weights(alone.learn(192).policy)).abs().max() < 2e-6
+        assert distance(together.policy(member), alone.learn(192).policy) < 2e-6
 
 
 def test_a_policy_is_a_copy():

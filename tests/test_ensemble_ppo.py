@@ -1,7 +1,6 @@
 """EnsemblePPO: each member learns what Stable-Baselines3's PPO learns alone."""
 
 import math
-import pickle
 
 import gymnasium as gym
 import numpy as np
@@ -9,25 +8,16 @@ import pytest
 import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.torch_layers import FlattenExtractor
-from torch.nn.utils import parameters_to_vector
 
 from rlrepro.fixes import EnsemblePPO
 from rlrepro.fixes.ensemble_ppo import envs as ensemble_envs
 from rlrepro.fixes.ensemble_ppo.rollout import Rollout
 
+from .policies import distance, weights
+
 SIZES = {"n_steps": 128, "batch_size": 50, "n_epochs": 3}  # the last minibatch is shorter
 ROUNDING = 2e-6
-
-
-@pytest.fixture(autouse=True)
-def no_processes(monkeypatch):
-    """Nothing is slow enough for "auto" to choose processes, which on a busy machine it otherwise might."""
-    monkeypatch.setattr(ensemble_envs, "MESSAGE_SECONDS", math.inf)
-
-
-def weights(policy):
-    return parameters_to_vector(policy.parameters()).detach()
+pytestmark = pytest.mark.usefixtures("no_processes")
 
 
 def sb3(env, seed, **options):
@@ -53,7 +43,7 @@ def test_each_member_learns_what_sb3_learns(env, options):
     ensemble = EnsemblePPO(env, seeds=seeds, **(SIZES | options)).learn(512)
     for member, seed in enumerate(seeds):
         alone = sb3(env, seed, **options).learn(512)
-        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+        assert distance(ensemble.policy(member), alone.policy) < ROUNDING
         returns = [episode["r"] for episode in alone.ep_info_buffer]
         assert ensemble.episodes[member].returns == pytest.approx(returns, rel=1e-4)
         assert ensemble.episodes[member].lengths == [episode["l"] for episode in alone.ep_info_buffer]
@@ -67,7 +57,7 @@ def test_members_with_several_environments_are_sb3s():
     ensemble = EnsemblePPO("CartPole-v1", seeds=seeds, n_envs=3, **SIZES).learn(768)
     for member, seed in enumerate(seeds):
         alone = sb3(make_vec_env("CartPole-v1", 3), seed).learn(768)
-        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+        assert distance(ensemble.policy(member), alone.policy) < ROUNDING
 
 
 @pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
@@ -77,7 +67,7 @@ def test_members_whose_episodes_are_cut_short_many_times_are_sb3s():
     ensemble = EnsemblePPO(short_cartpole, seeds=seeds, **SIZES).learn(512)
     for member, seed in enumerate(seeds):
         alone = sb3(short_cartpole(), seed).learn(512)
-        assert (weights(ensemble.policy(member)) - weights(alone.policy)).abs().max() < ROUNDING
+        assert distance(ensemble.policy(member), alone.policy) < ROUNDING
     cut = [sum(length == 15 for length in episodes.lengths) for episodes in ensemble.episodes]
     assert min(cut) > 5 and len(set(cut)) > 1
 
@@ -146,7 +136,7 @@ def test_members_learn_on_robots_of_their_own(tmp_path):
     envs = [lambda robot=robot: gym.make("Hopper-v5", **robot) for robot in robots]
     ensemble = EnsemblePPO(envs, seeds=[0, 1, 2], n_steps=64, n_epochs=2).learn(128)
     alone = PPO("MlpPolicy", envs[2](), seed=2, device="cpu", n_steps=64, n_epochs=2).learn(128)
-    assert (weights(ensemble.policy(2)) - weights(alone.policy)).abs().max() < ROUNDING
+    assert distance(ensemble.policy(2), alone.policy) < ROUNDING
     assert ensemble.num_timesteps == 128
 
 
@@ -183,41 +173,6 @@ def test_a_seed_gives_the_same_whoever_is_beside_it():
     assert torch.allclose(few.networks.flat[0], many.networks.flat[1], atol=ROUNDING)
 
 
-class Failing(gym.Wrapper):
-    def step(self, action):
-        raise FloatingPointError("joint 3 is not a number")
-
-
-class Spaces(gym.Env):
-    """An environment of these spaces, with rewards that are not numbers where `reward` says so."""
-
-    def __init__(self, observations=None, actions=None, reward=0.0):
-        self.observation_space = observations or gym.spaces.Box(-1, 1, (3,))
-        self.action_space, self.reward = actions or gym.spaces.Box(-1, 1, (2,)), reward
-
-    def reset(self, *, seed=None, options=None):
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        return self.observation_space.sample(), self.reward, False, False, {}
-
-
-class Half(FlattenExtractor):
-    def forward(self, observations):
-        return super().forward(observations) / 2
-
-
-def test_a_member_that_diverges_is_named():
-    envs = [Spaces, lambda: Spaces(reward=float("nan"))]
-    with pytest.raises(ValueError, match=r"weights of members \[1\] are no longer finite"):
-        EnsemblePPO(envs, seeds=[0, 1], n_steps=8, vectorization="sync").learn(8)
-
-
-def test_a_copy_is_refused_since_it_would_not_learn():
-    with pytest.raises(TypeError, match=r"use save\(path\)"):
-        pickle.dumps(EnsemblePPO("Pendulum-v1", seeds=[0], n_steps=8))
-
-
 def test_a_second_call_of_learn_continues_as_sb3s():
     options = {"learning_rate": lambda remaining: 1e-3 * remaining, "n_steps": 64, "batch_size": 32}
     ensemble = EnsemblePPO("Pendulum-v1", seeds=[3, 4], **options)
@@ -225,46 +180,7 @@ def test_a_second_call_of_learn_continues_as_sb3s():
     for steps in (128, 192):
         ensemble.learn(steps)
         alone.learn(steps, reset_num_timesteps=False)
-    assert (weights(ensemble.policy(1)) - weights(alone.policy)).abs().max() < ROUNDING
-
-
-def test_an_environment_that_raises_is_named():
-    envs = ["Pendulum-v1", lambda: Failing(gym.make("Pendulum-v1"))]
-    ensemble = EnsemblePPO(envs, seeds=[0, 1], n_steps=8, vectorization="sync")
-    with pytest.raises(FloatingPointError) as raised:
-        ensemble.learn(8)
-    assert "member 1" in raised.value.__notes__[0]
-
-
-@pytest.mark.parametrize(
-    "env, options, message",
-    [
-        (["Pendulum-v1", "CartPole-v1"], {"seeds": [0, 1]}, "member 1 has"),
-        (["Pendulum-v1"], {"seeds": [0, 1]}, "an environment for each of 2 members, found 1"),
-        ("Pendulum-v1", {"seeds": []}, "seeds must be at least one"),
-        ("Pendulum-v1", {"seeds": [0], "n_steps": 0}, "n_steps must be at least 1, found 0"),
-        ("Pendulum-v1", {"seeds": [0], "vectorization": "threads"}, "vectorization must be one of"),
-        ("Blackjack-v1", {"seeds": [0]}, "observations must be vectors"),
-        (
-            lambda: Spaces(actions=gym.spaces.Box(-1, 1, (2, 3))),
-            {"seeds": [0]},
-            "actions must be Discrete, or a one-",
-        ),
-        (lambda: Spaces(actions=gym.spaces.Box(-3, 3, (2,), np.int64)), {"seeds": [0]}, "Box of floats"),
-        (lambda: Spaces(observations=gym.spaces.Box(-1, 1, (3, 4))), {"seeds": [0]}, "observations must be vectors"),
-        ([lambda: Spaces(), lambda: Spaces(actions=gym.spaces.Box(-9, 9, (2,)))], {"seeds": [0, 1]}, "member 1 has"),
-        (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0, 1]}, "member 1 was given another's"),  # noqa: B008
-        ("Pendulum-v1", {"seeds": [0], "batch_size": 1}, "at least 2 transitions, found batch_size=1"),
-        ("Pendulum-v1", {"seeds": [0], "clip_range_vf": 0}, "clip_range_vf must be positive"),
-        ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"optimizer_class": torch.optim.RAdam}}, "found RAdam"),
-        ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"use_sde": True}}, "use_sde must be False"),
-        ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"activation_fn": torch.nn.PReLU}}, "found PReLU"),
-        ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"features_extractor_class": Half}}, "found Half"),
-    ],
-)
-def test_what_it_cannot_train_is_refused(env, options, message):
-    with pytest.raises(ValueError, match=message):
-        EnsemblePPO(env, **options)
+    assert distance(ensemble.policy(1), alone.policy) < ROUNDING
 
 
 @pytest.mark.gpu

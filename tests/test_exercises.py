@@ -14,7 +14,7 @@ from rlrepro.evidence import read_records
 from rlrepro.evidence.verdicts import judge as judge_claims
 from rlrepro.evidence.verdicts import load_runs
 
-from .conftest import ROOT
+from .conftest import REFERENCE, ROOT
 from .exercise_answers import WRONG
 
 SOLUTIONS = {path.stem: path for path in sorted((ROOT / "book/solutions").glob("[01]*.md"))}
@@ -42,7 +42,6 @@ def solved(run):
     return found
 
 
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 EXERCISES = [(path.stem, *each) for path in find_notebooks() for each in checks(path)]
 
 

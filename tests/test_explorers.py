@@ -7,7 +7,7 @@ import pytest
 
 from rlrepro.course.widgets import explore, plan_picture, slide
 
-from .test_fit import make_plan
+from .fit_networks import make_plan
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 
 from rlrepro.doctor.triage import NOT_OURS, load, triage
 
+from .browsing import NARROW, open_page
 from .conftest import ROOT
-from .test_book import NARROW, open_page
 
 TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
 CARDS = "all => all.filter(c => c.offsetParent).map(c => c.className.match(/problem-([\\w-]+)/)[1])"

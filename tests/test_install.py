@@ -21,10 +21,10 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of the base, as far as they are on
 BASE = {"rlrepro", "click", "lazy-loader", "packaging"}
 LARGEST = 15 * 10**6  # bytes of the base, installed
 # Those that need nothing but the base and pytest...
-BASE_TESTS = [f"tests/test_{name}.py" for name in ("doctor", "doctor_fix", "doctor_fix_files")]
+BASE_TESTS = [f"tests/test_doctor{part}.py" for part in ("", "_files", "_fix", "_fix_files", "_releases", "_report")]
 NEED_MORE = [  # ...except these, which need what the course installs or the records of a checkout
-    "tests/test_doctor.py::test_what_was_measured_is_what_the_reference_records_say",
-    "tests/test_doctor.py::test_installed_libraries_are_read_without_a_crash",
+    "tests/test_doctor_report.py::test_what_was_measured_is_what_the_reference_records_say",
+    "tests/test_doctor_files.py::test_installed_libraries_are_read_without_a_crash",
 ]
 TROUBLE = "from tianshou.policy import PPOPolicy\n\npolicy = PPOPolicy(actor=actor, critic=critic)\n"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it names this checkout

@@ -99,6 +99,11 @@ def test_the_site_is_at_the_top_of_the_house():
             assert not [name for name in imports(path) if name.startswith("rlrepro.course.site")], path
 
 
+def test_files_are_small():
+    for path in (*(ROOT / "rlrepro").rglob("*.py"), *(ROOT / "tests").rglob("*.py")):
+        assert len(path.read_text().splitlines()) <= 250, path
+
+
 def test_the_projects_address_is_the_same_everywhere():
     address = PROJECT["project"]["urls"]["Repository"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["repository-code"] == address

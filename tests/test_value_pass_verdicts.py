@@ -5,7 +5,7 @@ import pytest
 from rlrepro.cases.value_pass import CLAIMS, RECORDS, WAYS
 from rlrepro.evidence import RecordBook, Records
 
-from .test_verdicts import changed
+from .effects import change, changed, judge
 
 GRAPH, ACTIVATIONS, ROWS, MINIBATCH = 400_000, 200_000, 64, 8  # bytes per timestep; not measured
 PEAK, UPDATE = "value_pass.peak", "value_pass.update_peak"
@@ -48,21 +48,16 @@ def records(tmp_path_factory):
     return book.records
 
 
-def judge(claim_id, records):
-    (claim,) = (claim for claim in CLAIMS if claim.id == claim_id)
-    return claim.verdict(records).outcome
-
-
 EXPECTED = {  # with the effect, without it, and how it is taken away
-    "RL1": ("supported", "refuted", lambda records: changed(records, PEAK, 1000, way="released")),
-    "RL2": ("partly", "refuted", lambda records: changed(records, "value_pass.with_gradients", False)),
-    "RL3": ("supported", "refuted", lambda records: changed(records, UPDATE, 100, network="recurrent")),
-    "RL4": ("supported", "refuted", lambda records: changed(records, UPDATE, 490, network="recurrent", way="chunked")),
-    "RL5": ("partly", "supported", lambda records: changed(records, UPDATE, lambda r: r.setting["minibatch"])),
-    "RL6": ("refuted", "supported", lambda records: changed(records, "value_pass.held", 1000)),
-    "RL7": ("supported", "refuted", lambda records: changed(records, PEAK, 1000, way="released")),
-    "RL8": ("partly", "refuted", lambda records: changed(records, "value_pass.difference", 0.1)),
-    "RL9": ("refuted", "supported", lambda records: changed(records, "value_pass.time_ratio", 1.3)),
+    "RL1": ("supported", "refuted", change(PEAK, 1000, way="released")),
+    "RL2": ("partly", "refuted", change("value_pass.with_gradients", False)),
+    "RL3": ("supported", "refuted", change(UPDATE, 100, network="recurrent")),
+    "RL4": ("supported", "refuted", change(UPDATE, 490, network="recurrent", way="chunked")),
+    "RL5": ("partly", "supported", change(UPDATE, lambda r: r.setting["minibatch"])),
+    "RL6": ("refuted", "supported", change("value_pass.held", 1000)),
+    "RL7": ("supported", "refuted", change(PEAK, 1000, way="released")),
+    "RL8": ("partly", "refuted", change("value_pass.difference", 0.1)),
+    "RL9": ("refuted", "supported", change("value_pass.time_ratio", 1.3)),
 }
 
 

@@ -85,9 +85,9 @@ class Critic(_OnFrames):
         return self.values(obs)  # (rows, 1)
 
 
-def output_bytes(net: nn.Module, shape: tuple[int, ...] = FRAMES) -> list[int]:
-    """Bytes per row of the input, of this shape and in float32, and of the output of each layer, in their order."""
-    inputs = torch.zeros(1, *shape)
+def output_bytes(net: nn.Module) -> list[int]:
+    """Bytes per row of the input, frames in float32, and of the output of each layer, in their order."""
+    inputs = torch.zeros(1, *FRAMES)
     sizes = [inputs.nbytes]
     layers = [layer for layer in net.modules() if not list(layer.children())]
     hooks = [layer.register_forward_hook(lambda *args: sizes.append(args[-1].nbytes)) for layer in layers]

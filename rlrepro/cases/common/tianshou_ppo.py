@@ -83,27 +83,27 @@ def policy_of(algorithm):
     return algorithm.policy if is_version_2() else algorithm
 
 
-def visual_rollout(rows: int, seed: int = 0):
+def visual_rollout(rows: int):
     """(batch, buffer, indices) of the first `rows` transitions of a rollout of random frames in a real ReplayBuffer.
 
     The buffer stores single frames and stacks four when it is read, as for Atari. The batch is what an update samples,
     `buffer.sample(0)`: `obs` and `obs_next` are uint8 of shape (rows, 4, 84, 84). The longest rollout so far is kept
     and a shorter one is its beginning, so transitions do not depend on earlier calls.
     """
-    if len(_longest[seed][0] if seed in _longest else ()) < rows:
+    if not _longest or len(_longest[0]) < rows:
         _longest.clear()
-        _longest[seed] = _collect(rows, seed)
-    batch, buffer, indices = _longest[seed]
+        _longest.extend(_collect(rows))
+    batch, buffer, indices = _longest
     return batch[:rows], buffer, indices[:rows]
 
 
-_longest = {}
+_longest = []
 
 
-def _collect(rows, seed):
+def _collect(rows):
     from tianshou.data import Batch, ReplayBuffer
 
-    random = [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed).spawn(3)]
+    random = [np.random.default_rng(stream) for stream in np.random.SeedSequence(0).spawn(3)]
     frames = random[0].integers(0, 256, (rows, *FRAMES[1:]), dtype=np.uint8)
     actions = random[1].integers(0, ACTIONS, rows)
     rewards = random[2].standard_normal(rows)
@@ -116,9 +116,9 @@ def _collect(rows, seed):
     return batch, buffer, indices
 
 
-def visual_networks(network: str, seed: int = 0, device: str = "cpu", actor_dtype: str = "float32"):
+def visual_networks(network: str, device: str = "cpu", actor_dtype: str = "float32"):
     """(actor, critic) of that architecture, with the same weights under every release."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     actor, critic = Actor(NETWORKS[network](ACTIONS)), Critic(NETWORKS[network](1))
     return actor.to(device, getattr(torch, actor_dtype)), critic.to(device)
 

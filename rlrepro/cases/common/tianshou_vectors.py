@@ -82,16 +82,16 @@ def vector_ppo(distribution: str, actions: int, max_batchsize: int, seed: int = 
     )
 
 
-def vector_rollout(rows: int, actions: int | None = None, choices: int = ACTIONS, seed: int = 0):
+def vector_rollout(rows: int, actions: int | None = None, seed: int = 0):
     """(batch, buffer, indices) of `rows` random transitions with (64,) observations in a real ReplayBuffer.
 
-    Their actions are `actions` continuous numbers, or without it one of `choices`.
+    Their actions are `actions` continuous numbers, or without it one of `ACTIONS`.
     """
     from tianshou.data import Batch, ReplayBuffer
 
     random = np.random.default_rng(seed)
     observations = random.standard_normal((rows + 1, FEATURES), dtype=np.float32)
-    acts = random.standard_normal((rows, actions), dtype=np.float32) if actions else random.integers(0, choices, rows)
+    acts = random.standard_normal((rows, actions), dtype=np.float32) if actions else random.integers(0, ACTIONS, rows)
     rewards = random.standard_normal(rows)
     buffer = ReplayBuffer(rows)
     for row in range(rows):

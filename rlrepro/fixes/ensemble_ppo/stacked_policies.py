@@ -30,11 +30,6 @@ class StackedPolicies:
         weights = self.flat[member].to(policy.device, copy=True)  # the policy's parameters become views of these
         vector_to_parameters(weights, policy.parameters())
 
-    def copy_from(self, member: int, policy) -> None:
-        """Copy a policy's weights to this member."""
-        with torch.no_grad():
-            self.flat[member] = parameters_to_vector(policy.parameters()).to(self.device)
-
     def check_finite(self) -> None:
         """Raises ValueError, which names the members whose weights are not finite."""
         diverged = torch.nonzero(~self.flat.isfinite().all(dim=1)).flatten().tolist()

@@ -1,0 +1,118 @@
+"""What may never run, or hardly matters, and the files after which it does."""
+
+DEBUG = (
+    "import torch\ndef debug():\n    torch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
+)
+AGENT = "import torch\nclass Agent:\n    def learn(self):\n        torch.autograd.set_detect_anomaly(True)\n"
+RUN = {"train.py": "from agent import debug\ndebug()\n"}
+ON = "torch.autograd.set_detect_anomaly(True)\ntorch.ones(1).backward()\n"
+ROLLOUT = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def update(obs, optimizer):
+    {}old = net(obs)
+    for batch in obs.split(64):
+        (net(batch) - old).mean().backward()
+update(rollout(), optimizer)
+def rollout(): pass
+optimizer = torch.optim.Adam(net.parameters())
+"""
+
+ON_IN_FILE = f"import torch\n{ON}"
+SAMPLED = """
+import random
+import gym
+import torch
+def learn(memory, {}):
+    states, actions = zip(*random.sample(memory, 32))
+    return torch.FloatTensor(states)
+learn([])
+{}
+"""
+ONE_IMAGE = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def {0}(observation):
+    return torch.tensor([observation])
+{0}(0)
+"""
+OPTIONAL = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+def choose_action(observation, args, frames):
+    if {}:
+        return torch.tensor([observation])
+choose_action(0, 0, 0)
+"""
+PROCESSES = """
+import torch
+from multiprocessing import Process
+net = torch.nn.Conv2d(4, 32, 8)
+def {0}(policy):
+    policy.act(net)
+for k in range(8):
+    Process(target={0}).start()
+"""
+
+DOUBTFUL = {
+    "a function that nothing calls": ("TO002", {"agent.py": DEBUG}, RUN),
+    "a function that only tests call": ("TO002", {"agent.py": DEBUG, "tests/test_agent.py": RUN["train.py"]}, RUN),
+    "a function that only an unused one calls": ("TO002", {"agent.py": DEBUG + "def main():\n    debug()\n"}, RUN),
+    "a function that settings may name": ("TO002", {"agent.py": DEBUG}, {"run.yaml": "call: agent.debug"}),
+    "an interface of a package that can't be installed": (
+        "TO002",
+        {"agents/__init__.py": "from agents.agent import debug", "agents/agent.py": DEBUG},
+        {"setup.py": ""},
+    ),
+    "a class whose namesake is created": (
+        "TO002",
+        {"agent.py": AGENT, "other.py": "class Agent: pass", "train.py": "from other import Agent\nAgent().learn()"},
+        {"train.py": "from agent import Agent\nAgent().learn()"},
+    ),
+    "an import that the project lacks": (
+        "TO002",
+        {"envs/__init__.py": "", "envs/maze.py": "", "train.py": f"import torch\nfrom envs.cave import Cave\n{ON}"},
+        {"envs/cave.py": "class Cave: pass"},
+    ),
+    "a name that is bound nowhere": (
+        "TO002",
+        {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
+        {"params.py": "EPOCHS = 3"},
+    ),
+    "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
+    "a script that trains nothing": (
+        "TO002",
+        {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\nprint(play())\ndef play(): pass"},
+        {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\ntrain()\ndef train(): pass"},
+    ),
+    "short vectors in small minibatches": (
+        "TO001",
+        {"train.py": SAMPLED.format("batch_size=64", "")},
+        {"train.py": SAMPLED.format("batch_size=256", "")},
+    ),
+    "short vectors, whatever their number": (
+        "TO001",
+        {"train.py": SAMPLED.format("size=64", "")},
+        {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)")},
+    ),
+    "one image for each update": (
+        "TO001",
+        {"train.py": ONE_IMAGE.format("loss")},
+        {"train.py": ONE_IMAGE.format("choose_action")},
+    ),
+    "an image that an option asks for": (
+        "TO001",
+        {"train.py": OPTIONAL.format("args.frames > 1")},
+        {"train.py": OPTIONAL.format("frames > 1")},
+    ),
+    "processes that evaluate": (
+        "PT001",
+        {"train.py": PROCESSES.format("evaluate")},
+        {"train.py": PROCESSES.format("self_play")},
+    ),
+    "a rollout without a graph": (
+        "RO001",
+        {"train.py": ROLLOUT.format("with torch.no_grad(): ")},
+        {"train.py": ROLLOUT.format("")},
+    ),
+}

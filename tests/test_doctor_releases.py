@@ -1,0 +1,65 @@
+"""Which release of a library a text is examined for: the pinned one, or one that has the API in use."""
+
+import pytest
+
+from rlrepro.doctor import examine
+
+from .doctor_texts import PPO, codes, notebook
+
+
+@pytest.mark.parametrize(
+    "name, text, confidence",
+    [
+        ("requirements.txt", "tianshou==1.0.0", "high"),
+        ("deep/requirements-dev.txt", "tianshou == 0.5.*  # both of them", "high"),
+        ("requirements.txt", "tianshou>=0.5,<1.1", "high"),
+        ("setup.py", "setup(install_requires=['numpy', 'tianshou~=0.5.0'])", "high"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    tianshou[envpool]==0.4.11", "high"),
+        ("pyproject.toml", '[project]\ndependencies = ["tianshou<1.1,>=0.4.11"]', "high"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntianshou = "^0.5"', "high"),
+        ("env.yml", "dependencies:\n  - tianshou=0.5.1=py_0\n  - pip:\n    - gym==0.26", "high"),
+        ("docker/environment.yaml", "  - pip:\n    - tianshou==0.5.1", "high"),
+        ("Dockerfile", "RUN pip install 'tianshou==1.0.0'", "high"),
+        ("poetry.lock", '[[package]]\nname = "tianshou"\nversion = "1.0.0"', "high"),
+        ("requirements.txt", "tianshou>=1.1,<3", None),
+        ("requirements.txt", "tianshou>=1.0", "low"),  # 1.1 is fine
+        ("requirements.txt", "tianshou-extras==1.0.0\n# tianshou==1.0.0", "low"),
+        ("requirements.txt", "", "low"),
+    ],
+)
+def test_a_release_is_what_the_project_pins(tmp_path, name, text, confidence):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "train.py").write_text(PPO)
+    findings = examine([tmp_path], select=["TS001"]).findings
+    assert [each.confidence for each in findings] == ([confidence] if confidence else [])
+
+
+def test_the_nearest_pin_counts(tmp_path):
+    for folder, release in (("old", "1.0.0"), ("new", "1.1.0")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.py").write_text(PPO)
+        (tmp_path / folder / "requirements.txt").write_text(f"tianshou=={release}")
+    (finding,) = examine([tmp_path], select=["TS001"]).findings
+    assert finding.path.endswith("old/train.py") and "requirements.txt requires tianshou==1.0.0" in finding.message
+
+
+@pytest.mark.parametrize(
+    "line, codes_found",
+    [
+        ("from tianshou.algorithm import PPO", {"TS004"}),  # 2.x, and each 2.x that is known has it
+        ("from tianshou.trainer import onpolicy_trainer", set()),
+        ("from tianshou.utils import BasicLogger", set()),
+        ("", set()),
+    ],
+)
+def test_a_release_is_what_the_code_needs(tmp_path, line, codes_found):
+    """Never what is installed beside the doctor, where tianshou 2.0.1 is."""
+    (tmp_path / "train.py").write_text(f"{line}\nfrom tianshou.data import Collector\nc = Collector(p, e)")
+    assert codes(examine([tmp_path], select=["TS004"])) == codes_found
+
+
+def test_a_cell_that_installs_is_a_pin(tmp_path):
+    (tmp_path / "a.ipynb").write_text(notebook(("code", "!pip install \\\n  tianshou==1.0.0"), ("code", PPO)))
+    (finding,) = examine([tmp_path]).findings
+    assert "a cell installs tianshou==1.0.0" in finding.message

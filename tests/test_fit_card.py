@@ -1,0 +1,73 @@
+"""What only a plan for a card has: copies, the optimizer's operators, what libraries keep."""
+
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.cases.common.tianshou_ppo import ACTIONS, ppo, preprocess, visual_rollout
+from rlrepro.cases.common.tianshou_vectors import FEATURES, DiscreteActor, VectorCritic, mlp, vector_rollout
+from rlrepro.fit import operators, plan, planner
+from rlrepro.fit.update_planner import RESERVE
+
+from .fit_networks import CHOICE, FRAMES, MARGIN, TIANSHOU, VECTORS, make_plan, space_of
+
+MIB = 2**20
+
+
+def test_a_card_holds_a_copy_of_the_observations():
+    on_card, on_cpu = (make_plan("mlp", rollout=64, envs=4096, device=device) for device in ("cuda", "cpu"))
+    assert on_card.stages["collect"] - on_cpu.stages["collect"] == 4096 * FEATURES * 4
+
+
+def test_on_a_card_the_optimizer_works_on_all_parameters_at_once():
+    class Deep(DiscreteActor):
+        def __init__(self):
+            super().__init__(FEATURES, ACTIONS)
+            self.body = nn.Sequential(
+                mlp(FEATURES, 512), *(nn.Linear(512, 512) for _ in range(9)), nn.Linear(512, ACTIONS)
+            )
+
+    on_card, on_cpu = (
+        plan(Deep(), VectorCritic(FEATURES), VECTORS, CHOICE, rollout=4, batch_size=2, device=device).stages["learn"]
+        for device in ("cuda", "cpu")
+    )
+    assert on_card - on_cpu > 7 * 512 * 512 * 4  # a square root for each layer, where it was one for all in turn
+
+
+def test_what_a_cards_libraries_keep_is_in_every_margin(monkeypatch):
+    without = make_plan("mlp", rollout=64)
+    monkeypatch.setattr(operators, "_workspaces", lambda device: 32 * MIB)
+    kept = make_plan("mlp", rollout=64)
+    assert kept.stages == without.stages
+    for stage, needed in kept.needed.items():
+        assert needed - without.needed[stage] == pytest.approx(32 * MIB * (1 + RESERVE), abs=2), stage
+
+
+def test_operators_are_measured_on_the_device_that_is_planned_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    for device in ("cpu", "cuda"):
+        make_plan("mlp", rollout=64, device=device)
+    assert asked == ["cpu", "auto"]  # without a GPU, a plan for a card has what this machine can tell
+
+
+def test_layers_that_a_card_has_other_operators_for_are_measured_on_the_cpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    make_plan("recurrent", rollout=64, device="cuda")
+    assert asked == ["cpu"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["mlp", "nature", "residual"])
+def test_a_plan_for_a_card_holds_on_it(name):
+    rollout, max_batchsize, batch_size = 2048, 256, 256
+    planned = make_plan(name, rollout=rollout, max_batchsize=max_batchsize, batch_size=batch_size, device="cuda")
+    actor, critic = (net.to("cuda") for net in TIANSHOU[name]())
+    rows = visual_rollout(rollout) if space_of(name) is FRAMES else vector_rollout(rollout)
+    algorithm = ppo(actor, critic, max_batchsize=max_batchsize)
+    for _ in range(2):
+        torch.cuda.reset_peak_memory_stats()
+        algorithm._update_with_batch(preprocess(algorithm, *rows), batch_size, 1)
+        found = torch.cuda.max_memory_allocated()
+    assert found <= planned.peak_bytes <= (1 + MARGIN) * found

@@ -1,0 +1,48 @@
+"""The largest sizes that fit, and that larger ones don't."""
+
+import pytest
+
+from .fit_networks import make_plan
+
+
+@pytest.mark.filterwarnings("error")  # a minibatch of one, which is tried, has no standard deviation
+@pytest.mark.parametrize("rollout", [512, pytest.param(509, marks=pytest.mark.slow)])
+def test_the_largest_sizes_fit_and_larger_ones_do_not(rollout):
+    planned = make_plan("nature", rollout=rollout, max_batchsize=64, batch_size=64)
+    gib = 110 / 2**10
+    fits = {"batch_size": planned.largest_batch_size(gib), "max_batchsize": planned.largest_max_batchsize(gib)}
+    assert make_plan("nature", rollout=rollout, **fits).fits(gib)
+    for name in fits:
+        for more in (1, 2, 5, 30):
+            assert not make_plan("nature", rollout=rollout, **{**fits, name: fits[name] + more}).fits(gib), name
+    assert planned.largest_batch_size(8) == rollout and planned.largest_batch_size(0.001) == 0
+
+
+@pytest.mark.slow
+def test_the_largest_rollout_fits_and_one_more_chunk_does_not():
+    planned = make_plan("mlp", rollout=256, max_batchsize=64, batch_size=64)
+    gib = 3 / 2**10
+    rows = planned.largest_rollout(gib)
+    assert rows > 10_000
+    assert make_plan("mlp", rollout=rows, max_batchsize=64).fits(gib)
+    assert not make_plan("mlp", rollout=rows + 64, max_batchsize=64).fits(gib)
+
+
+@pytest.mark.slow
+def test_sizes_that_do_not_divide_each_other():
+    planned = make_plan("mlp", rollout=1000, max_batchsize=64, batch_size=1000, device="cuda")
+    gib = planned.at(rollout=24_000).peak_bytes / 2**30
+    assert planned.largest_rollout(gib) == 24_000 and planned.at(rollout=24_000).fits(gib)
+    small = planned.at(max_batchsize=52).needed["preprocess"] / 2**30
+    found = planned.largest_max_batchsize(small)
+    assert found >= 52 and planned.at(max_batchsize=found).needed["preprocess"] <= small * 2**30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1000, 5888])
+def test_the_longest_rollout_is_found_between_multiples(batch_size):
+    planned = make_plan("mlp", rollout=1000, max_batchsize=256, batch_size=batch_size, device="cuda")
+    gib = planned.at(rollout=5888).peak_bytes / 2**30
+    found = planned.largest_rollout(gib)
+    assert found >= 5888 and planned.at(rollout=found).fits(gib)
+    assert not any(planned.at(rollout=found + more).fits(gib) for more in (1, 7, 100, 1000, 5000))
