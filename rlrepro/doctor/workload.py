@@ -28,6 +28,8 @@ LEARNERS = {
 TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
 TORCH_OPS = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
+LARGE = re.compile(r"\b(Conv[123]d|LSTM|GRU|Transformer\w*|MultiheadAttention)\(")
+SMALL = 64  # units of a layer
 ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
 INFERS = {
@@ -96,6 +98,24 @@ def workload_of(
     if named and any(STEP.search(other.text) for other in project.imported_by(target.module)):
         return Workload(f"runs {target.node.name}", *target)  # the learner may come from a registry
     return None
+
+
+def is_tiny(modules: list[Module]) -> bool:
+    """Whether all networks of these modules are evidently too small for torch to share an operation among threads: they
+    consist of linear layers of at most SMALL units."""
+    if any(LARGE.search(module.text) for module in modules):
+        return False
+    widths = []
+    for module in modules:
+        for call in module.calls("torch", "Linear"):
+            sizes = (
+                module.value(module.argument(call, name, k)) for k, name in enumerate(("in_features", "out_features"))
+            )
+            known = [size for size in sizes if isinstance(size, int)]
+            if not known:
+                return False
+            widths += known
+    return bool(widths) and max(widths) <= SMALL
 
 
 def _learning_methods(module: Module) -> list[ast.FunctionDef]:

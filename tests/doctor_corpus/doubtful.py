@@ -48,10 +48,17 @@ PROCESSES = """
 import torch
 from multiprocessing import Process
 net = torch.nn.Conv2d(4, 32, 8)
-def {0}(policy):
-    policy.act(net)
+def work(policy):
+    {}
 for k in range(8):
-    Process(target={0}).start()
+    Process(target=work).start()
+"""
+JAX = """
+import flax
+import torch
+from {} import SAC
+torch.autograd.set_detect_anomaly(True)
+SAC("MlpPolicy", "Pendulum-v1").learn(1000)
 """
 
 DOUBTFUL = {
@@ -105,10 +112,20 @@ DOUBTFUL = {
         {"train.py": OPTIONAL.format("args.frames > 1")},
         {"train.py": OPTIONAL.format("frames > 1")},
     ),
-    "processes that evaluate": (
+    "processes of which only names say what they compute": (
         "PT001",
-        {"train.py": PROCESSES.format("evaluate")},
-        {"train.py": PROCESSES.format("self_play")},
+        {"train.py": PROCESSES.format("policy.act(net)")},
+        {"train.py": PROCESSES.format("net(policy).sum().backward()")},
+    ),
+    "a script that hunts for an error": (
+        "TO002",
+        {"debug_nan.py": ON_IN_FILE},
+        {"debug_nan.py": "", "nanny.py": ON_IN_FILE},
+    ),
+    "training with JAX": (
+        "TO002",
+        {"train.py": JAX.format("sbx")},
+        {"train.py": JAX.format("stable_baselines3")},
     ),
     "a rollout without a graph": (
         "RO001",

@@ -192,4 +192,18 @@ INNOCENT = {
                 self.critic(states).mean().backward()
         """,
     ),
+    "a function that takes its own minibatches": (
+        {},
+        """
+        import torch
+        net = torch.nn.Conv2d(4, 32, 8)
+        def quick_policy(obs):
+            for part in obs.split(64):
+                net(part).mean().backward()
+        def update(obs, optimizer):
+            quick_policy(obs)
+            for batch in obs.split(64):
+                net(batch).mean().backward()
+        """,
+    ),
 }

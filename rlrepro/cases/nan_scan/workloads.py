@@ -102,8 +102,8 @@ def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict
 
 
 def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, list[float]]:
-    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns, after a round that does not
-    count: the system may provide that much memory for the first time."""
+    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns, after a round that
+    does not count: the system may provide that much memory for the first time."""
     buffers = {stored: filled_buffer(kind, stored) for stored in sizes}
     seconds = {stored: [] for stored in sizes}
     for _ in range(1 + repeats):

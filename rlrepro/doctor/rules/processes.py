@@ -1,7 +1,6 @@
 """Rules for several processes that compute with torch."""
 
 import ast
-import re
 
 from rlrepro.doctor.ast_index import FUNCTIONS
 from rlrepro.doctor.call_graph import Reachable
@@ -10,9 +9,8 @@ from rlrepro.doctor.finding import rule
 from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.thread_limits import is_limited
-from rlrepro.doctor.workload import TORCH_OPS, trains, workload_of
+from rlrepro.doctor.workload import TORCH_OPS, is_tiny, trains, workload_of
 
-EVALUATES = re.compile(r"eval|(^|_)test", re.IGNORECASE)
 VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
 
@@ -49,9 +47,12 @@ def no_limit(module, project):
             line = work.node.lineno
             where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
             message = f"each of these processes {work.what} ({where}) with one thread per core"
-            few = _on_gpu(module, project, start, work) or is_locked(work.module, work.node)
-            only_acts = not work.sure and _evaluates(module, start)
-            yield start.call, message, "low" if few or only_acts else "high" if work.sure else "medium"
+            cheap = (
+                any("cuda" in file.text for file in (module, start.target.module))
+                or is_locked(work.module, work.node)
+                or is_tiny([*project.imported_by(module), *reached.modules])
+            )
+            yield start.call, message, "high" if work.sure and not cheap else "low"
 
 
 @rule(
@@ -103,19 +104,6 @@ def workers(module, project):
         for call in module.calls(package, *VECTORS):
             name = environments[0].name
             yield call, f"{name} computes with torch in each worker, with one thread per core", "medium"
-
-
-def _on_gpu(module, project, start, work) -> bool:
-    """Whether the processes may compute on a GPU, also by a setting if it is not sure what they compute."""
-    if any("cuda" in file.text for file in (module, start.target.module)):
-        return True
-    return not work.sure and ("cuda" in work.module.text or project.configures("cuda"))
-
-
-def _evaluates(module, start) -> bool:
-    """Whether the names around the start of the processes say that they evaluate what has been trained."""
-    names = (getattr(node, "name", "") for node in (module.function(start.call), start.target.node))
-    return any(EVALUATES.search(name) for name in (*names, module.path.stem))
 
 
 def _work_before(module, call):

@@ -5,7 +5,7 @@ import re
 
 from rlrepro.doctor.ast_index import FUNCTIONS, last_name, words_of
 from rlrepro.doctor.finding import rule
-from rlrepro.doctor.minibatches import is_gradient_step, learning_loops, part_of, without_views
+from rlrepro.doctor.minibatches import is_gradient_step, learning_loops, learns, part_of, without_views
 
 # Words in the name of a network, and words whose presence means that it is something else.
 NETWORK = {
@@ -55,8 +55,9 @@ def whole_at_once(module, project):
     for learning in learning_loops(module, project):
         function = module.function(learning.loop)
         for call in _network_calls(module, function):
-            if module.is_within(call, learning.loop):
-                continue
+            called = project.definition(module, call.func)
+            if module.is_within(call, learning.loop) or (called and learns(called.module, project, called.node)):
+                continue  # a function that learns takes its own minibatches
             whole = next((text for arg in _arguments(call) if (text := part_of(arg, learning.whole))), None)
             block = next(node for node in module.ancestors(call) if isinstance(node, BLOCKS))
             if whole and (block, whole) not in seen and _is_same(module, function, whole, call, learning.loop):

@@ -11,6 +11,9 @@ from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 OPTIONS = {"args", "arg", "opt", "opts", "params", "cfg", "config", "conf", "hparams", "flags", "settings"}
+JAX = {"sbx", "flax", "optax"}
+ALGORITHMS = {"A2C", "DDPG", "DQN", "PPO", "SAC", "TD3"}
+DEBUGS = re.compile(r"debug|(^|_)nan(_|$)", re.IGNORECASE)
 TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
 
 
@@ -70,12 +73,16 @@ def anomaly_detection(module, project):
         if switched_on and not _conditional(module, call):
             function = ast.unparse(module.function(call)) if module.function(call) is not module.tree else ""
             idle = "no_grad" in function or _trains_nothing(module, project)  # then nothing is traced
-            confidence = "low" if idle else "high"
+            confidence = "low" if idle or DEBUGS.search(module.path.stem) else "high"
             yield call, "every operation of every step is traced while this is on", confidence
 
 
 def _trains_nothing(module, project) -> bool:
-    """Whether a file is a script, imported by no other, that calls nothing that sounds like training."""
+    """Whether a file trains with JAX instead of torch, or is a script, imported by no other, that calls nothing that
+    sounds like training."""
+    names = {full.split(".")[-1] for full in module.imports.values() if full.startswith("stable_baselines3.")}
+    if module.packages() & JAX and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
+        return True
     if module.path.suffix != ".py":
         return False
     imported = re.compile(rf"(from|import)\s[^\n]*\b{re.escape(module.path.stem)}\b")
