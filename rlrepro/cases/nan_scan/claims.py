@@ -77,8 +77,8 @@ def judge_reported_speed(records: Records) -> Verdict:
         return weighed("not testable here", figure, why, (slower, GROWS))
     linear = [(exponent, bound) for bound in LINEAR]
     if not LINEAR[0] <= exponent <= LINEAR[1]:
-        why = "the search does not grow in proportion, so it would not end where reported"
-        return weighed("refuted", figure, why, (slower, GROWS), *linear)
+        why = "the search does not grow in proportion here, so these predictions don't hold"
+        return weighed("not testable here", figure, why, (slower, GROWS), *linear)
     apart = [(speed, REPORTED_SPEED / ORDER), (speed, REPORTED_SPEED * ORDER)]
     compared = [(slower, GROWS), *linear, *apart]
     if not apart[0][1] <= speed <= apart[1][1]:
