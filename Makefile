@@ -67,7 +67,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 
 picture: $(READY)  ## redraw the README's figure from the reference records
 	@mkdir -p images
-	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.evidence import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg', 'svg')"
+	$(BIN)/python -c "from pathlib import Path; from rlrepro.cases.logp_old import plots; from rlrepro.evidence import read_records; plots.plot_peak_against_rows(read_records(sorted(Path('results').glob('*/02_logp_old_oom.jsonl'))[0])).save('images/logp_old.svg')"
 
 # CUDA libraries are left out: torch's own metadata requires them, so one lock serves CPU and CUDA builds.
 lock:  ## rewrite requirements.lock from pyproject.toml

@@ -110,7 +110,7 @@ def test_an_answer_that_fails_is_told_why():
 def test_the_figure_tells_each_cost(unit):
     costs = {"released": [8.0, 9.0], "yours": [4.0, 4.0], "ours": [1.0, 1.0]}
     figure = Trial(costs, unit, "what was measured", 2).figure()
-    assert figure.png() and all(NAMES[who] in figure.alt() for who in costs)
+    assert figure.html() and all(NAMES[who] in figure.alt() for who in costs)
     assert figure.alt().startswith("Your fix: 4 times")
 
 

@@ -26,7 +26,7 @@ def test_the_split_over_time():
     assert (shares[KINDS.index("inference"), :middle] > 0.99).all()
     assert (shares[KINDS.index("learning"), middle:] > 0.99).all()
     figure = seen.plot()
-    assert "seconds since the first step" in figure.alt() and len(figure.png()) > 1000
+    assert "seconds since the first step" in figure.alt() and len(figure.html()) > 1000
 
 
 def test_a_run_that_ended_before_its_second_point():

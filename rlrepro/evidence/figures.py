@@ -3,14 +3,12 @@
 import re
 from collections.abc import Iterable
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib import figure as mpl_figure
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullLocator
-from PIL import Image
 
 from rlrepro.evidence.figure_html import html, thin_labels
 from rlrepro.evidence.marks import add_row, draw_dot, draw_line, draw_values  # noqa: F401, as figures.draw_line
@@ -20,7 +18,6 @@ from rlrepro.lab.units import format_value
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
-PALETTE = 128  # colours in a PNG
 LABEL_POINTS = 14  # from one label to the next
 
 STYLE = {
@@ -50,17 +47,11 @@ class Figure(mpl_figure.Figure):
         self.outside, self.names = [], []  # title and caption; (line, its name beside it)
         self.rows: list[tuple[str, str, str, str]] = []  # (name, where, value, interval), for readers
 
-    def save(self, target: Path | BytesIO, kind: str = "png") -> None:
+    def save(self, target: Path | str) -> None:
+        """Write the figure to a file, in the format that its name ends with."""
         with mpl.rc_context(STYLE), ExitStack() as undo:
             thin_labels(self, undo)
-            self.savefig(target, format=kind)
-
-    def png(self) -> bytes:
-        """The figure as a PNG with a palette, which takes a third of the bytes and looks the same."""
-        full, small = BytesIO(), BytesIO()
-        self.save(full)
-        Image.open(full).convert("RGB").quantize(PALETTE).save(small, "png", optimize=True)
-        return small.getvalue()
+            self.savefig(target)
 
     def alt(self) -> str:
         """Alternative text: the title, and `described` if it is set; otherwise the axes and where each line begins and
