@@ -11,6 +11,7 @@ from rlrepro.evidence.compatibility import environments as trying
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.compatibility.environments import PLAN, environments, outcomes
 from rlrepro.evidence.compatibility.environments import Environment as Tried
+from rlrepro.fixes import slice_sampler
 
 from .conftest import ROOT
 from .test_install import dist, wheel  # noqa: F401, the wheel of this checkout
@@ -48,6 +49,11 @@ def test_the_plan_has_the_releases_that_matter_and_tests_that_exist():
     for fix, plan in PLAN["fixes"].items():
         assert (table.FIXES / plan["test"]).exists(), fix
         assert any(fix in each.fixes for each in environments()), fix
+
+
+def test_each_slice_sampler_is_tried_with_each_torchrl():
+    for each in environments(("torchrl",)):
+        assert {fix for fix in each.fixes if "SliceSampler" in fix} == set(slice_sampler.__all__)
 
 
 def test_the_table_has_the_newest_of_each_by_release(book):
@@ -98,6 +104,11 @@ def test_a_reason_that_uv_broke_into_lines_is_whole(mark):
     )
     found = trying._reason(printed)
     assert found == "Because only a==1 is available and a==1 depends on packaging>=24"
+
+
+def test_a_skipped_test_has_its_reason():
+    printed = "SKIPPED [1] slice_sampler/test_prioritized.py:13: does not load: why\n1 skipped in 0.42s\n"
+    assert trying._reason(printed) == "does not load: why"
 
 
 @pytest.mark.slow

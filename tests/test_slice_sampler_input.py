@@ -1,11 +1,15 @@
 """IncrementalSliceSampler on bad input: what is wrong is named, or torchrl's own behaviour is kept."""
 
+import re
+import sys
+
 import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, ListStorage
+from torchrl.data.replay_buffers import samplers
 
-from rlrepro.fixes import IncrementalSliceSampler
+from rlrepro.fixes import IncrementalSliceSampler, slice_sampler
 
 from .test_slice_sampler import LISTS, buffer_of, indexed_trajectories, is_current, transitions
 
@@ -24,6 +28,23 @@ def test_an_unknown_argument():
 def test_sampling_without_replacement_is_another_class():
     made = IncrementalSliceSampler(slice_len=2, replacement=False)
     assert type(made).__name__ == "IncrementalSliceSamplerWithoutReplacement"
+
+
+@pytest.mark.parametrize(
+    "name, module",
+    [("PrioritizedSliceSampler", "prioritized"), ("SliceSamplerWithoutReplacement", "without_replacement")],
+)
+def test_a_torchrl_without_the_sampler_is_named_with_those_that_have_it(name, module, monkeypatch):
+    monkeypatch.delattr(samplers, name)
+    monkeypatch.delitem(sys.modules, f"{slice_sampler.__name__}.{module}", raising=False)
+    with pytest.raises(ImportError, match=rf"Incremental{name} was tested with torchrl .*; found .*'{name}'"):
+        getattr(slice_sampler, f"Incremental{name}")
+
+
+def test_a_torchrl_that_can_keep_no_priorities_is_explained(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchrl._torchrl", None)
+    with pytest.raises(ImportError, match=f"does not load with torch {re.escape(torch.__version__)}; install"):
+        slice_sampler.IncrementalPrioritizedSliceSampler(8, 1.0, 1.0, slice_len=2)
 
 
 @pytest.mark.parametrize("is_emptied", [False, True])

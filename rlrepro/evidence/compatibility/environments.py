@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -80,7 +81,7 @@ def _test(python: Path, fix: str, folder: str, failed: str) -> tuple[bool, str]:
     if failed:
         return False, f"can't be installed: {failed}"
     module = f"rlrepro.fixes.{PLAN['fixes'][fix]['test'].removesuffix('.py').replace('/', '.')}"
-    options = ("-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "--rootdir", folder)
+    options = ("-q", "-rs", "--no-header", "--tb=short", "-p", "no:cacheprovider", "--rootdir", folder)
     failure = call(python, "-m", "pytest", *options, "--pyargs", module, folder=folder)
     return not failure, failure
 
@@ -107,11 +108,11 @@ def _reason(text: str) -> str:
     uv breaks its reason into lines, and where it breaks them depends on the width of the terminal: they are joined.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for mark in ("E ", "╰─▶", "cause:", "error:"):
+    for mark in (r"E ", r"SKIPPED \[\d+\] \S+: ", "╰─▶", "cause:", "error:"):
         for number, line in enumerate(lines):
-            if line.startswith(mark):
-                reason = line if mark == "E " else " ".join(lines[number:])
-                return " ".join(reason.removeprefix(mark).split())[:300]
+            if found := re.match(mark, line):
+                reason = line if mark[0] in "ES" else " ".join(lines[number:])
+                return " ".join(reason[found.end() :].split())[:300]
     return lines[-1][:300] if lines else "failed without output"
 
 

@@ -8,7 +8,14 @@ import torch
 from torchrl.data.replay_buffers.samplers import PrioritizedSampler, PrioritizedSliceSampler
 
 from .sampler import IncrementalSliceSampler, _Entries
-from .torchrl_compat import capacity_of, columns_of, end_keys_of
+from .torchrl_compat import (
+    capacity_of,
+    check_trees,
+    columns_of,
+    end_keys_of,
+    finds_largest_in_tree,
+    weight_key,
+)
 from .tracked_storage import READ_AT_ONCE
 
 
@@ -22,11 +29,15 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     and the end of the trajectories that it continues. The second tree, of minima, keeps what they were. Arguments,
     samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format.
 
-    Writes are followed, and errors raised, as in IncrementalSliceSampler.
+    Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
+    which keeps the priorities, does not load.
+
+    Tested with torchrl no release.
     """
 
     @wraps(PrioritizedSliceSampler.__init__)
     def __init__(self, *args, **options):
+        check_trees()
         super().__init__(*args, **options)
 
     def forget(self) -> None:
@@ -56,7 +67,8 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         cells = starts.repeat_interleave(lengths, 0)
         cells[:, 0] = (cells[:, 0] + steps) % capacity_of(storage)
         index = cells.to(getattr(storage, "device", None)).unbind(1)
-        info["priority_weight"] = info["priority_weight"].repeat_interleave(lengths).to(index[0].device)
+        weight = weight_key(info)
+        info[weight] = info[weight].repeat_interleave(lengths).to(index[0].device)
         if self.truncated_key is not None:
             truncated = torch.zeros(len(cells), 1, dtype=torch.bool, device=index[0].device)
             truncated[ends - 1] = True
@@ -172,7 +184,7 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         if flat.ndim > 1 and storage is not None:
             flat = torch.as_tensor(np.ravel_multi_index(flat.unbind(-1), storage.shape))
         flat = flat.reshape(-1)
-        with self._lock, self._without_zeros(flat[flat >= 0]):
+        with self._lock, self._without_zeros(None if finds_largest_in_tree(self) else flat[flat >= 0]):
             super().update_priority(index, priority, storage=storage)
 
     def _tree_argmax(self):

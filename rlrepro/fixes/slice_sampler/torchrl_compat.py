@@ -4,15 +4,17 @@
 |---|---|
 | 0.6.0 | `_batch_size_multiplier` does not exist yet |
 | 0.7.0 | `_batch_size_multiplier` |
+| 0.11.0 | weights of a sample by priority are `priority_weight`, before it `_weight` |
 | 0.13.1 | `pad_output`, and a trajectory key that is found automatically (`_traj_key_auto`) |
 | 0.14.0 | several `end_keys`; a sampler builds the index of a sample in `_finalize_index`; a storage counts its changes
-(`_mutation_revision`), and keeps the cell written last as a number (`_last_cursor_index`, before it `_last_cursor`) |
+(`_mutation_revision`), and keeps the cell written last as a number (`_last_cursor_index`, before it `_last_cursor`);
+the largest priority is found by `_tree_argmax`, before it in the tree that is drawn from |
 
 A storage is seen here as a ring of cells: how large it is, how full, and where it was written last.
 """
 
 import torch
-from torchrl.data.replay_buffers.samplers import SliceSampler
+from torchrl.data.replay_buffers.samplers import PrioritizedSampler, SliceSampler
 from torchrl.data.replay_buffers.storages import ListStorage, Storage
 from torchrl.data.replay_buffers.writers import RoundRobinWriter
 
@@ -61,6 +63,27 @@ def resolve_traj_key(sampler: SliceSampler, storage: Storage) -> None:
     """Let torchrl choose the trajectory key by what is stored, as it does from 0.13.1 on if none was given."""
     if getattr(sampler, "_traj_key_auto", False):
         sampler._resolve_traj_key(storage)
+
+
+def check_trees() -> None:
+    """Raise ImportError if torchrl can't keep priorities, which is done by its extension in C++."""
+    try:
+        import torchrl._torchrl  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"torchrl's extension, which keeps the priorities, does not load with torch {torch.__version__}; install "
+            "the release of torch that it was built for"
+        ) from error
+
+
+def weight_key(info: dict) -> str:
+    """The entry with the weights of a sample that was drawn by priority."""
+    return "priority_weight" if "priority_weight" in info else "_weight"
+
+
+def finds_largest_in_tree(sampler: PrioritizedSampler) -> bool:
+    """Whether an update of priorities may search the tree for the largest, as torchrl does before 0.14."""
+    return sampler._max_priority_within_buffer and not hasattr(PrioritizedSampler, "_tree_argmax")
 
 
 def capacity_of(storage: Storage) -> int:

@@ -23,6 +23,8 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
 
     Raises what IncrementalSliceSampler raises, and ValueError if `drop_last` is set and there are fewer trajectories
     than slices in a batch.
+
+    Tested with torchrl 0.14.1.
     """
 
     @wraps(SliceSamplerWithoutReplacement.__init__)
