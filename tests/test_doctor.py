@@ -23,7 +23,9 @@ from rlrepro.doctor.versions import Versions
 
 from .conftest import ROOT
 from .doctor_corpus import DOUBTFUL, INNOCENT, TROUBLED
+from .doctor_corpus_found import LIKELY, UNLIKELY
 
+TROUBLED, INNOCENT = TROUBLED | LIKELY, INNOCENT | UNLIKELY
 OLD = Versions({"tianshou": "==1.0.0", "torchrl": "==0.6.0"})
 
 
