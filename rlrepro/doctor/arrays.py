@@ -82,6 +82,7 @@ def _elements(module: Module, project: Project, node, calls: int) -> str | None:
         transposed = True  # batch.state of batch = Transition(*zip(*transitions))
     if transposed:
         return _last(name) if not elements and _named(_last(name)) else None
+    elements = [*{ast.unparse(node): node for node in elements}.values()]  # each is searched for in the whole function
     arrays = [node for node in elements if is_array(module, node) or (is_positional(node) and _named(_last(name)))]
     return short_text(arrays[0]) if arrays and len(arrays) == len(elements) else None
 

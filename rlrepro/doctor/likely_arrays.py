@@ -75,19 +75,19 @@ def _is_likely_array(module: Module, node) -> bool:
 
 def _is_filled(module: Module, project: Project, node, depth: int) -> bool:
     """Whether something in reach fills a variable with arrays, and nothing makes an array or a tensor of it."""
-    name, values, added = ast.unparse(node), [], []
+    name, values, added = ast.unparse(node), [], {}
     for other in ast.walk(home_of(module, node)):
         if isinstance(other, ast.Assign) and not module.is_within(node, other):  # not states = torch.tensor(states)
             values += [(other, value) for value in assigned_values(module, project, other, name, calls=0)]
         elif appends_to(other, name) or _extends(other, name):
-            added.append(other)
+            added[ast.unparse(other)] = other
     if any(_is_made_by_library(module, value) for _, value in values):
         return False
     if isinstance(node, ast.Attribute) and _is_observation(node.attr.rstrip("_")):
         owner = module.stores.get(ast.unparse(node.value))  # batch.state, where batch = memory.sample(64)
         if isinstance(owner, ast.Call) and _is_sample(module, project, owner, None, depth):
             return True
-    return any(_adds_arrays(module, project, call, depth) for call in added[:MOST]) or any(
+    return any(_adds_arrays(module, project, call, depth) for call in [*added.values()][:MOST]) or any(
         _gives_arrays(module, project, *given, name, depth) for given in values[:MOST]
     )
 
