@@ -218,6 +218,7 @@ UNLIKELY = {
     "rewards of a named tuple": ({}, NAMED_TUPLE.format("reward")),
     "the first scores of several environments": ({}, RESETS.format("0.0")),
     "rewards by their position": ({}, POSITIONS.format("r")),
+    "rewards of transitions with a short name": ({}, "import torch\nr = torch.Tensor([s[2] for s in samples])"),
     "an advantage module of another library": (
         {},
         "import torch\nfor batch in collector:\n    self.advantage_module(batch)\n    optim.step()",

@@ -43,7 +43,8 @@ def likely_arrays(module: Module, project: Project, node, depth: int = DEPTH) ->
         is_part = is_positional(node.elt) and (_is_observation(name) or name in SHORT)
         is_copy = ast.unparse(node.elt) == ast.unparse(node.generators[0].target)
         copied = is_copy and likely_arrays(module, project, node.generators[0].iter, depth - 1)
-        return short_text(node) if is_part or copied or _is_likely_array(module, node.elt) else None
+        is_whole = not is_positional(node.elt) and _is_likely_array(module, node.elt)
+        return short_text(node) if is_part or copied or is_whole else None
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Name):
         images = any(CONVOLUTION.search(other.text) for other in project.imported_by(module))
         return short_text(node) if images and is_array(module, node.elts[0]) else None
