@@ -9,7 +9,10 @@ from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.scan import UnknownCode
 
 from .doctor_corpus import DOUBTFUL, INNOCENT, TROUBLED
+from .doctor_corpus_found import LIKELY, UNLIKELY
 from .doctor_texts import PPO, codes, examined, versions_for
+
+TROUBLED, INNOCENT = TROUBLED | LIKELY, INNOCENT | UNLIKELY
 
 
 @pytest.mark.parametrize("title", TROUBLED)

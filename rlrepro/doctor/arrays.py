@@ -33,12 +33,12 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
     if isinstance(node, ast.Call) and last_name(node.func) == "list" and len(node.args) == 1:
         node = node.args[0]
     if isinstance(node, ast.ListComp):
-        named = _is_positional(node.elt) and _named(_assigned_name(module, node))
-        return _text(node.elt) if named or _is_array(module, node.elt) else None
+        named = is_positional(node.elt) and _named(assigned_name(module, node))
+        return short_text(node.elt) if named or is_array(module, node.elt) else None
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Name):
         if not CONVOLUTION.search(module.text):
             return None  # a vector costs little
-        return _text(node.elts[0]) if _is_array(module, node.elts[0]) else None
+        return short_text(node.elts[0]) if is_array(module, node.elts[0]) else None
     if isinstance(node, ast.Name | ast.Attribute):
         return _elements(module, project, node, calls)
     return None
@@ -65,28 +65,29 @@ def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
 def _elements(module: Module, project: Project, node, calls: int) -> str | None:
     """The elements of a variable, judged by how it is filled: append, a comprehension, or zip(*transitions)."""
     name, elements, transposed = ast.unparse(node), [], False
-    for other in ast.walk(_home(module, node)):
+    for other in ast.walk(home_of(module, node)):
         if isinstance(other, ast.Assign | ast.AnnAssign) and other.value is not None:
             if module.is_within(node, other):
                 continue  # states = torch.tensor(states)
-            for value in _assigned_values(module, project, other, name, calls):
+            for value in assigned_values(module, project, other, name, calls):
                 if isinstance(value, ast.ListComp):
                     elements.append(value.elt)
                 elif value is TRANSPOSED:
                     transposed = True
                 elif not _is_empty_list(value) and not _is_tensor(module, value):
                     return None  # it is something else in at least one place
-        elif _appends_to(other, name):
+        elif appends_to(other, name):
             elements.append(other.args[0])
-    if isinstance(node, ast.Attribute) and not elements and _is_transposed(module.stores.get(ast.unparse(node.value))):
+    if isinstance(node, ast.Attribute) and not elements and is_transposed(module.stores.get(ast.unparse(node.value))):
         transposed = True  # batch.state of batch = Transition(*zip(*transitions))
     if transposed:
         return _last(name) if not elements and _named(_last(name)) else None
-    arrays = [node for node in elements if _is_array(module, node) or (_is_positional(node) and _named(_last(name)))]
-    return _text(arrays[0]) if arrays and len(arrays) == len(elements) else None
+    elements = [*{ast.unparse(node): node for node in elements}.values()]  # each is searched for in the whole function
+    arrays = [node for node in elements if is_array(module, node) or (is_positional(node) and _named(_last(name)))]
+    return short_text(arrays[0]) if arrays and len(arrays) == len(elements) else None
 
 
-def _appends_to(node, name: str) -> bool:
+def appends_to(node, name: str) -> bool:
     is_append = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append"
     return is_append and bool(node.args) and ast.unparse(node.func.value) == name
 
@@ -96,7 +97,7 @@ def _is_tensor(module: Module, value) -> bool:
     return isinstance(value, ast.Call) and (module.name(value.func) or "").split(".")[0] == "torch"
 
 
-def _assigned_values(module: Module, project: Project, assignment, name: str, calls: int) -> Iterator:
+def assigned_values(module: Module, project: Project, assignment, name: str, calls: int) -> Iterator:
     """The values that an assignment gives to a variable, alone or in a tuple; TRANSPOSED for a part of zip(*x)."""
     for target in assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]:
         if ast.unparse(target) == name:
@@ -111,7 +112,7 @@ def _part(module: Module, project: Project, value, position: int, calls: int):
     """The value at a position of a tuple assignment."""
     if isinstance(value, ast.Tuple):
         return value.elts[position] if position < len(value.elts) else value
-    if _is_transposed(value):
+    if is_transposed(value):
         return TRANSPOSED
     if calls and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         methods = project.methods_named(module, value.func.attr)
@@ -124,7 +125,7 @@ def _returns_lists(project: Project, method: Definition, position: int) -> bool:
     """Whether a method returns zip(*batch), or a tuple whose element at this position is a list of arrays."""
     returns = [node.value for node in ast.walk(method.node) if isinstance(node, ast.Return) and node.value is not None]
     return bool(returns) and all(
-        _is_transposed(value)
+        is_transposed(value)
         or (
             isinstance(value, ast.Tuple)
             and position < len(value.elts)
@@ -134,7 +135,7 @@ def _returns_lists(project: Project, method: Definition, position: int) -> bool:
     )
 
 
-def _assigned_name(module: Module, node) -> str:
+def assigned_name(module: Module, node) -> str:
     """The name of the variable that an expression is assigned to: states in states = torch.tensor([...]).to(device)."""
     for outer in module.ancestors(node):
         if isinstance(outer, ast.Assign):
@@ -144,7 +145,7 @@ def _assigned_name(module: Module, node) -> str:
     return ""
 
 
-def _home(module: Module, node) -> ast.AST:
+def home_of(module: Module, node) -> ast.AST:
     """The code that may fill a variable: the class for an attribute, otherwise the function."""
     around = module.class_around(node) if isinstance(node, ast.Attribute) else None
     return around or module.function(node)
@@ -156,12 +157,12 @@ def _is_empty_list(node) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) in LISTS
 
 
-def _is_positional(node) -> bool:
+def is_positional(node) -> bool:
     """transition[0], minibatch[i][3]: an element that has no name of its own."""
-    return isinstance(node, ast.Subscript) and not _is_text(node.slice)
+    return isinstance(node, ast.Subscript) and not is_text(node.slice)
 
 
-def _is_text(node) -> bool:
+def is_text(node) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
@@ -169,7 +170,7 @@ def _last(name: str) -> str:
     return name.split(".")[-1]
 
 
-def _is_transposed(node) -> bool:
+def is_transposed(node) -> bool:
     """zip(*batch), map(list, zip(*batch)), Transition(*zip(*batch))."""
     if not isinstance(node, ast.Call):
         return False
@@ -179,17 +180,17 @@ def _is_transposed(node) -> bool:
     ) and not any(module_of_arrays in ast.unparse(node) for module_of_arrays in ("np.", "numpy.", "torch."))
 
 
-def _is_array(module: Module, node) -> bool:
+def is_array(module: Module, node) -> bool:
     """Whether an element is an observation, judged by its name or by coming from an environment."""
     if isinstance(node, ast.Subscript):
-        return _is_text(node.slice) and _named(node.slice.value)
+        return is_text(node.slice) and _named(node.slice.value)
     if isinstance(node, ast.Call):  # state.copy(), np.array(state)
         full = module.name(node.func) or ""
-        is_array = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
-        return is_array or (last_name(node.func) == "copy" and _is_array(module, node.func.value))
+        comes_from_numpy = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
+        return comes_from_numpy or (last_name(node.func) == "copy" and is_array(module, node.func.value))
     if not isinstance(node, ast.Name | ast.Attribute):
         return False
-    if _is_assigned_tensor(module, node):
+    if is_assigned_tensor(module, node):
         return False
     is_short = isinstance(node, ast.Attribute) and node.attr in SHORT  # transition.s
     return is_short or _named(last_name(node)) or _from_environment(module, node)
@@ -200,10 +201,10 @@ def _named(name: str) -> bool:
     return bool(words & OBSERVATION) and not words & SCALAR
 
 
-def _is_assigned_tensor(module: Module, node) -> bool:
+def is_assigned_tensor(module: Module, node) -> bool:
     """Whether the variable is assigned a tensor or a plain number in its function."""
     name = ast.unparse(node)
-    for other in ast.walk(_home(module, node)):
+    for other in ast.walk(home_of(module, node)):
         if isinstance(other, ast.Assign) and any(ast.unparse(target) == name for target in other.targets):
             names = [module.name(call.func) or "" for call in ast.walk(other.value) if isinstance(call, ast.Call)]
             if any(full.split(".")[0] == "torch" for full in names) or isinstance(other.value, ast.Constant | ast.List):
@@ -214,7 +215,7 @@ def _is_assigned_tensor(module: Module, node) -> bool:
 def _from_environment(module: Module, node) -> bool:
     """Whether a variable is the first value that an environment's `step` or `reset` returns."""
     name = ast.unparse(node)
-    for other in ast.walk(_home(module, node)):
+    for other in ast.walk(home_of(module, node)):
         if not isinstance(other, ast.Assign) or not isinstance(other.value, ast.Call):
             continue
         if last_name(other.value.func) not in ("step", "reset") or "env" not in ast.unparse(other.value.func):
@@ -223,7 +224,7 @@ def _from_environment(module: Module, node) -> bool:
             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
             if ast.unparse(first) == name:
                 return True
-    return any(_unpacks(module, other, name) for other in ast.walk(_home(module, node)))
+    return any(_unpacks(module, other, name) for other in ast.walk(home_of(module, node)))
 
 
 def _unpacks(module: Module, other, name: str) -> bool:
@@ -234,5 +235,5 @@ def _unpacks(module: Module, other, name: str) -> bool:
     return False
 
 
-def _text(node) -> str:
+def short_text(node) -> str:
     return ast.unparse(node)[:40]

@@ -96,7 +96,8 @@ def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
             known = judged.get(_place(row), {"verdict": "", "reason": ""})
             findings[_place(row)] = row | {name: known[name] for name in ("verdict", "reason")}
         for site in (site for site in sites if site["repository"] == repository):
-            site["found"] = next((row["confidence"] for row in current if _is_at(row, site)), "")
+            near = {row["confidence"] for row in current if _is_at(row, site)}
+            site["found"] = next((confidence for confidence in ("high", "medium", "low") if confidence in near), "")
     write("findings", list(findings.values()), folder)
     write("sites", sites, folder)
     return [finding for finding in findings.values() if not finding["verdict"]]

@@ -102,7 +102,7 @@ def _source(module: Module, node) -> ast.Call | None:
 def tensors_of(module: Module, dataset) -> list[ast.expr]:
     """The tensors of a TensorDataset, which may be a variable or wrapped in a subset."""
     if isinstance(dataset, ast.Name):
-        dataset = module.stores.get(dataset.id) or _split_from(module, dataset.id)
+        dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
     if not isinstance(dataset, ast.Call):
         return []
     if last_name(dataset.func) in PARTS and dataset.args:
@@ -111,7 +111,7 @@ def tensors_of(module: Module, dataset) -> list[ast.expr]:
     return [node for node in dataset.args if not isinstance(node, ast.Starred)] or dataset.args if is_tensors else []
 
 
-def _split_from(module: Module, name: str) -> ast.expr | None:
+def split_from(module: Module, name: str) -> ast.expr | None:
     """The call in `train, test = random_split(dataset, ...)`."""
     for call in module.calls("torch", *PARTS):
         target = getattr(module.parents.get(call), "targets", [None])[0]
@@ -156,6 +156,21 @@ def part_of(node, whole: set[str]) -> str | None:
         if inner is node:
             return None
         node = inner
+
+
+def is_same(module: Module, function, whole: str, call, loop) -> bool:
+    """Whether a name has the same value at the call and at the loop, and no environment is stepped around the call."""
+    around = [node for node in module.loops(call) if node not in module.loops(loop)]
+    steps = (node for outer in around for node in ast.walk(outer) if isinstance(node, ast.Call))
+    if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
+        return False
+    lines = [
+        node.lineno
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and not module.is_within(node, loop) and whole in map(ast.unparse, node.targets)
+    ]
+    before = [max((line for line in lines if line < place.lineno), default=0) for place in (call, loop)]
+    return before[0] == before[1]
 
 
 def without_views(node) -> ast.expr:

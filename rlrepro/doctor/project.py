@@ -40,6 +40,7 @@ class Project:
         self._file = cache(self._find)  # the same few are imported everywhere
         self._imports: dict[Module, list[Module]] = {}
         self._direct: dict[Module, list[Module]] = {}
+        self._beside: dict[Path, list[Module]] = {}
         self._mentioned: dict[tuple[re.Pattern, Path], bool] = {}
 
     def mentions(self, pattern: re.Pattern, near: Path) -> bool:
@@ -120,14 +121,26 @@ class Project:
 
     def methods_named(self, module: Module, name: str) -> list[Definition]:
         """The methods of this name in a module, in the modules of the project that it imports, and in its folder."""
-        beside = [self.read(path) for path in sorted(module.path.parent.glob("*.py"))[:NEAR]]
-        near = dict.fromkeys([*self.imported_by(module)[:NEAR], *filter(None, beside)])
+        near = dict.fromkeys([*self.imported_by(module)[:NEAR], *self.beside(module)])
         return [
             Definition(other, node)
             for other in near
             for node in other.nodes[ast.FunctionDef]
             if node.name == name and isinstance(other.parents[node], ast.ClassDef)
         ]
+
+    def beside(self, module: Module) -> list[Module]:
+        """The modules in a module's folder, at most `NEAR`."""
+        folder = module.path.parent
+        if folder not in self._beside:
+            paths = sorted(folder.glob("*.py"))[:NEAR]
+            self._beside[folder] = [other for path in paths if (other := self.read(path)) is not None]
+        return self._beside[folder]
+
+    def starred(self, module: Module) -> list[Module]:
+        """The modules of this project from which a module imports everything."""
+        paths = (self.file(module.path, 0, star) for star in module.stars)
+        return [other for path in paths if path is not None and (other := self.read(path)) is not None]
 
     def ancestry(self, cls: Definition) -> list[Definition]:
         """A class and its base classes in this project, nearest first."""

@@ -78,21 +78,20 @@ def workload_of(
     """What the processes compute that `module` starts by `method` ("fork" or "spawn") to run `target`, from which the
     functions in `reached` are reachable. None if they compute little with torch, or if each process has its own GPU."""
     calls = list(reached.calls())
-    last_names = {(home.name(call.func) or last_name(call.func)).split(".")[-1] for home, call in calls}
     near = list(dict.fromkeys([*project.imported_by(module), *reached.modules]))
-    if last_names & {*ONE_GPU_EACH} or not any(other.packages() & TORCH for other in near):
+    if have_own_gpus(calls) or not any(other.packages() & TORCH for other in near):
         return None
     for place in calls:
         if trains(*place):
             return Workload("trains", *place, sure=True)
     learners = {node.name for other in near for node in _learning_methods(other) if not ACTS.match(node.name)}
     for place in calls:
-        if last_name(place[1].func) in learners and _is_called_on(place[1], LEARNER):
+        if last_name(place[1].func) in learners and is_called_on(place[1], LEARNER):
             return Workload("trains", *place)
     on_gpu = method != "fork" and any("cuda" in other.text for other in (module, *reached.modules))
     if not on_gpu and any(CONVOLUTION.search(other.text) for other in near):
         for place in calls:
-            if last_name(place[1].func) in INFERS and _is_called_on(place[1], LEARNER | INFERRER):
+            if last_name(place[1].func) in INFERS and is_called_on(place[1], LEARNER | INFERRER):
                 return Workload("runs a convolutional network", *place)
     named = NAMED.search(getattr(target.node, "name", ""))
     if named and any(STEP.search(other.text) for other in project.imported_by(target.module)):
@@ -118,6 +117,12 @@ def is_tiny(modules: list[Module]) -> bool:
     return bool(widths) and max(widths) <= SMALL
 
 
+def have_own_gpus(calls: list[tuple[Module, ast.Call]]) -> bool:
+    """Whether processes that make these calls have a GPU each."""
+    last_names = {(home.name(call.func) or last_name(call.func)).split(".")[-1] for home, call in calls}
+    return bool(last_names & {*ONE_GPU_EACH})
+
+
 def _learning_methods(module: Module) -> list[ast.FunctionDef]:
     """The methods of a module that make gradient steps."""
     if not STEP.search(module.text):
@@ -130,7 +135,7 @@ def _calls(node) -> list[ast.Call]:
     return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
 
 
-def _is_called_on(call: ast.Call, words: set[str]) -> bool:
+def is_called_on(call: ast.Call, words: set[str]) -> bool:
     """Whether the object whose method is called has one of these words in its name."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     return bool(words_of(ast.unparse(owner)) & words)

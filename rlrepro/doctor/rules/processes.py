@@ -6,6 +6,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS
 from rlrepro.doctor.call_graph import Reachable
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
+from rlrepro.doctor.likely_processes import likely_work
 from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.thread_limits import is_limited
@@ -36,12 +37,16 @@ def _one_thread(module, call):
 def no_limit(module, project):
     """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
     (spinning)."""
-    seen = set()
+    seen, likely = set(), {}
     for start in process_starts(module, project):
-        if not start.several or start.target is None or start.call in seen:
+        if start.target is None or start.call in seen:
             continue
         reached = Reachable(project, start.target)
-        work = workload_of(project, module, start.target, reached, start.method)
+        work = workload_of(project, module, start.target, reached, start.method) if start.several else None
+        if work is None and (work := likely_work(project, module, start, reached)):
+            if not is_limited(module, project, reached, start):
+                likely[start.call] = work
+            continue
         if work is not None and not is_limited(module, project, reached, start):
             seen.add(start.call)
             line = work.node.lineno
@@ -53,6 +58,9 @@ def no_limit(module, project):
                 or is_tiny([*project.imported_by(module), *reached.modules])
             )
             yield start.call, message, "high" if work.sure and not cheap else "low"
+    for call, work in likely.items():
+        if call not in seen:
+            yield call, f"{work.what} in each process (line {work.node.lineno}), with one thread per core", "low"
 
 
 @rule(

@@ -2,11 +2,14 @@
 
 import ast
 import re
+from collections.abc import Iterator
 
 from rlrepro.doctor.arrays import is_frequent, list_of_arrays
 from rlrepro.doctor.ast_index import last_name, words_of
+from rlrepro.doctor.datasets import is_in_memory
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
+from rlrepro.doctor.likely_arrays import likely_arrays
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
@@ -21,7 +24,7 @@ def _as_array(module, call):
     """Wrap the list in np.array, whose memory torch copies at once."""
     short = next((name for name, full in module.imports.items() if full == "numpy"), None)
     new = [] if short else imported(module, "import numpy as np", beside="torch")
-    if new is None or not call.args:
+    if new is None or not isinstance(call, ast.Call):  # it is not certain that the list holds arrays
         return []
     return [replaced(call.args[0], f"{short or 'np'}.array({ast.unparse(call.args[0])})"), *new]
 
@@ -38,11 +41,17 @@ def _as_array(module, call):
 def tensor_from_list(module, project):
     """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once, and
     torch copies the result at once. PyTorch itself warns about this, once per process."""
+    others = []
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
             frequent = is_frequent(module, project, call) and not _optional(module, call)
             confidence = "medium" if frequent else "low"
             yield call, f"converts a list of arrays ({elements}) number by number", confidence
+        elif call.args:
+            others.append(call)
+    for call in others:  # last, since a line has one finding
+        if elements := likely_arrays(module, project, call.args[0]):
+            yield call.func, f"{elements} is probably a list of arrays, which is converted number by number", "low"
 
 
 def _optional(module, call) -> bool:
@@ -75,6 +84,18 @@ def anomaly_detection(module, project):
             idle = "no_grad" in function or _trains_nothing(module, project)  # then nothing is traced
             confidence = "low" if idle or DEBUGS.search(module.path.stem) else "high"
             yield call, "every operation of every step is traced while this is on", confidence
+    for value in _settings(module):
+        yield value, "every operation of every step is traced if this setting is used", "low"
+
+
+def _settings(module) -> Iterator[ast.expr]:
+    """The values of settings such as detect_anomaly=True and {"detect_anomaly": True}."""
+    pairs = [(node.arg, node.value) for node in module.nodes[ast.keyword]]
+    for node in module.nodes[ast.Dict]:
+        pairs += zip((module.value(key) for key in node.keys), node.values, strict=True)
+    for name, value in pairs:
+        if isinstance(name, str) and name.endswith("detect_anomaly") and module.value(value) is True:
+            yield value
 
 
 def _trains_nothing(module, project) -> bool:
@@ -123,7 +144,7 @@ def validation_assigned(module, project):
 @rule(
     "TO004",
     "a DataLoader makes minibatches from tensors that are already in memory",
-    words=("TensorDataset",),
+    words=("DataLoader",),
     fix="for index in torch.randperm(len(x)).split(batch_size): x[index] ...",
     chapter="07_your_own_code",
 )
@@ -133,5 +154,6 @@ def loader_over_tensors(module, project):
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
-        if learned and tensors_of(module, module.argument(call, "dataset", 0)):
+        dataset = module.argument(call, "dataset", 0)
+        if learned and (tensors_of(module, dataset) or is_in_memory(module, project, dataset)):
             yield call, "each minibatch is fetched sample by sample and stacked again", "low"

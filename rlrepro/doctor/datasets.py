@@ -1,0 +1,44 @@
+"""Data sets of a project's own whose samples are already in memory."""
+
+import ast
+import re
+
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
+from rlrepro.doctor.minibatches import PARTS, split_from
+from rlrepro.doctor.project import Definition, Project
+
+# Reading a file, or changing a sample at random, needs to be done sample by sample.
+FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
+DEPTH = 4  # data sets in data sets, and functions that return them
+
+
+def is_in_memory(module: Module, project: Project, dataset, depth: int = DEPTH) -> bool:
+    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one."""
+    if isinstance(dataset, ast.Name):
+        dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
+    if not isinstance(dataset, ast.Call) or not depth:
+        return False
+    if last_name(dataset.func) in PARTS and dataset.args:
+        part = dataset.args[0]
+        is_made_here = isinstance(part, ast.Name) and any(module.calls("torch", "TensorDataset"))
+        return is_made_here or is_in_memory(module, project, part, depth - 1)
+    target = project.definition(module, dataset.func)
+    if target is not None:
+        return _only_indexes(project, target) if isinstance(target.node, ast.ClassDef) else False
+    if not isinstance(dataset.func, ast.Attribute) or module.name(dataset.func):
+        return False
+    return any(
+        isinstance(node, ast.Return) and is_in_memory(method.module, project, node.value, depth - 1)
+        for method in project.methods_named(module, dataset.func.attr)
+        for node in ast.walk(method.node)
+    )
+
+
+def _only_indexes(project: Project, cls: Definition) -> bool:
+    """Whether the method that returns a sample takes it from tensors, and does nothing else."""
+    method = project.method(cls, "__getitem__")
+    if method is None or not isinstance(method.node, FUNCTIONS) or len(method.node.args.args) < 2:
+        return False
+    index, text = method.node.args.args[1].arg, ast.unparse(method.node)
+    indexed = (node for node in ast.walk(method.node) if isinstance(node, ast.Subscript))
+    return any(index in ast.unparse(node.slice) for node in indexed) and not FETCHES.search(text)

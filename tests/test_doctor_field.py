@@ -1,0 +1,24 @@
+"""Is a known site of a problem credited with the surest finding at it?"""
+
+from rlrepro.doctor.field import look, rows, write
+
+TWO = """\
+import torch
+config = {"detect_anomaly": True}
+torch.autograd.set_detect_anomaly(True)
+torch.ones(1, requires_grad=True).backward()
+train(config)
+def train(config): ...
+"""
+FINDING = {"repository": "someone/agent", "path": "train.py", "cell": "", "line": "3", "code": "TO002"}
+SITE = {"repository": "someone/agent", "path": "train.py", "line": "2", "problem": "anomaly", "reason": "", "found": ""}
+
+
+def test_a_site_has_the_confidence_of_the_surest_finding(tmp_path):
+    (tmp_path / "someone+agent").mkdir()
+    (tmp_path / "someone+agent" / "train.py").write_text(TWO)
+    write("repositories", [{"repository": "someone/agent", "commit": "", "group": "next"}], tmp_path)
+    write("findings", [FINDING | {"confidence": "high", "verdict": "true", "reason": ""}], tmp_path)
+    write("sites", [SITE], tmp_path)
+    assert not look([tmp_path], tmp_path)
+    assert [site["found"] for site in rows("sites", tmp_path)] == ["high"]
