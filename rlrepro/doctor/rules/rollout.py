@@ -39,9 +39,8 @@ def whole_at_once(module, project):
     for learning in found:
         function = module.function(learning.loop)
         for call in network_calls(module, function):
-            called = project.definition(module, call.func)
-            if module.is_within(call, learning.loop) or (called and learns(called.module, project, called.node)):
-                continue  # a function that learns takes its own minibatches
+            if module.is_within(call, learning.loop) or _learns_itself(module, project, call):
+                continue
             whole = next((text for arg in arguments(call) if (text := part_of(arg, learning.whole))), None)
             block = next(node for node in module.ancestors(call) if isinstance(node, BLOCKS))
             if whole and (block, whole) not in seen and is_same(module, function, whole, call, learning.loop):
@@ -54,7 +53,8 @@ def whole_at_once(module, project):
             yield call, f"evaluate_actions gets all timesteps of {whole} at once", "low"  # its images are optional
     places = (advantages(module), kept_as_values(module), split_elsewhere(module, project, found))
     for call, whole in chain(*places, indexed_afterwards(module)):
-        yield call, f"{ast.unparse(call.func)} probably gets a whole rollout at once: {whole}", "low"
+        if not _learns_itself(module, project, call):
+            yield call, f"{ast.unparse(call.func)} probably gets a whole rollout at once: {whole}", "low"
 
 
 @rule(
@@ -82,6 +82,12 @@ def no_minibatches(module, project):
                 break
     for call, whole in in_each_step(module, project):
         yield call, f"{ast.unparse(call.func)} probably gets all of {whole}, which nothing splits", "low"
+
+
+def _learns_itself(module, project, call) -> bool:
+    """Whether what is called is a function of the project that learns: it takes its own minibatches."""
+    called = project.definition(module, call.func)
+    return called is not None and learns(called.module, project, called.node)
 
 
 def _confidence(module, project) -> str:
