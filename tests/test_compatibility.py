@@ -117,3 +117,17 @@ def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
     assert not missing.works and "No module named" in missing.why and missing.versions["packaging"] == "25.0"
     (nowhere,) = outcomes(Tried("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
     assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "packaging" in nowhere.why
+
+
+def test_all_that_is_planned_was_tried():
+    planned = {
+        (fix, *each.release, pin.removeprefix("torch=="))
+        for each in environments()
+        for fix in each.fixes
+        for pin in each.requirements
+        if pin.startswith("torch==")
+    }
+    tried = [each.setting for each in table.rows(read_records(COMMITTED[0]))]
+    assert planned == {
+        (*(each[key] for key in ("fix", "library", "release")), each["torch"].split("+")[0]) for each in tried
+    }

@@ -32,7 +32,7 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
     which keeps the priorities, does not load.
 
-    Tested with torchrl no release.
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1.
     """
 
     @wraps(PrioritizedSliceSampler.__init__)

@@ -50,7 +50,7 @@ class IncrementalSliceSampler(SliceSampler):
     errors they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError if the buffer
     is empty, if entries are missing or their shape differs from the storage's, or if no trajectory is long enough.
 
-    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1.
     """
 
     @wraps(SliceSampler.__init__)

@@ -1,7 +1,7 @@
 """Releases that these fixes were tested with; written by `rlrepro matrix --write`."""
 
 TESTED_WITH = {  # fix: library, releases
-    "IncrementalPrioritizedSliceSampler": ("torchrl", "no release"),
-    "IncrementalSliceSampler": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1"),
-    "IncrementalSliceSamplerWithoutReplacement": ("torchrl", "0.14.1"),
+    "IncrementalPrioritizedSliceSampler": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1"),
+    "IncrementalSliceSampler": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1"),
+    "IncrementalSliceSamplerWithoutReplacement": ("torchrl", "0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1"),
 }

@@ -24,7 +24,7 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
     Raises what IncrementalSliceSampler raises, and ValueError if `drop_last` is set and there are fewer trajectories
     than slices in a batch.
 
-    Tested with torchrl 0.14.1.
+    Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1.
     """
 
     @wraps(SliceSamplerWithoutReplacement.__init__)
