@@ -10,8 +10,10 @@ import multiprocessing
 import torch
 
 settings = {"workers": 1, "actors": 8}
+others = {"workers": 8}
 parser = argparse.ArgumentParser()
 parser.add_argument("--num-workers", type=int, default=1)
+parser.add_argument("-n", "--jobs", type=int, default=1)
 parser.add_argument("-p", "--players", type=int, default=6)
 args = parser.parse_args()
 lock = multiprocessing.Lock()
@@ -31,6 +33,7 @@ def work(rank):
 for rank in range(4):
     multiprocessing.Process(target=work, args=(rank,)).start()
 """
+LOCK = "lock.acquire()\n        lock.release()"
 STEP = "network(torch.ones(64, 3)).sum().backward()"
 
 
@@ -42,7 +45,9 @@ STEP = "network(torch.ones(64, 3)).sum().backward()"
         ("settings['workers']", None),
         ("1, args.num_workers", "high"),
         ("args.players", "high"),
+        ("args.jobs", None),
         ("settings['actors']", "high"),
+        ("others['workers']", "high"),
         ("4", "high"),
     ],
 )
@@ -57,6 +62,8 @@ def test_a_number_that_is_one_by_default(tmp_path, number, confidence):
         ("README.md", "python train.py --num-workers 8", "high"),
         ("README.md", "python train.py --num-workers 1", None),
         ("run.sbatch", "python train.py --num-workers=12", "high"),
+        ("run.sh", "head -n 5 README.md", None),
+        ("run.sh", "python train.py --num-workers 5", "high"),
         ("sbatch.script", "export OMP_NUM_THREADS=1\npython train.py --num-workers=12", None),
     ],
 )
@@ -69,6 +76,7 @@ def test_what_the_texts_of_a_project_pass(tmp_path, name, text, confidence):
 @pytest.mark.parametrize(
     "work, confidence",
     [
+        (f"while rank:\n        {LOCK}\n    lock.acquire()\n    {STEP}\n    lock.release()", "low"),
         (f"if rank == 0:\n        {STEP}", None),
         (f"if rank == 0:\n        print(rank)\n    else:\n        {STEP}", "high"),
         (f"if rank > 0:\n        {STEP}", "high"),
@@ -95,6 +103,26 @@ def test_work_of_one_process_at_a_time(tmp_path, work, confidence):
 def test_networks_that_torch_computes_in_one_thread_anyway(tmp_path, network, confidence):
     text = SETTINGS.replace("torch.nn.Linear(3, 256)", network)
     (tmp_path / "train.py").write_text(text + START.format("4"))
+    assert confidence_in(tmp_path) == confidence
+
+
+@pytest.mark.parametrize(
+    "start, confidence",
+    [
+        ("[multiprocessing.Process(target=work, args=(0,)) for _ in range(1)]", None),
+        ("[multiprocessing.Process(target=work, args=(0,)) for _ in range(2)]", "high"),
+        ("[multiprocessing.Process(target=work, args=(0,)) for _ in range(1) for _ in range(2)]", "high"),
+        ("ProcessPoolExecutor(max_workers=1).submit(work, 0)", "low"),
+        ("ProcessPoolExecutor(max_workers=2).submit(work, 0)", "high"),
+        ("torch.multiprocessing.spawn(work, nprocs=1)", "low"),
+        ("torch.multiprocessing.spawn(work, nprocs=2)", "high"),
+    ],
+)
+def test_other_ways_to_start_one(tmp_path, start, confidence):
+    work = START.split("\nfor")[0]
+    (tmp_path / "train.py").write_text(
+        f"from concurrent.futures import ProcessPoolExecutor\n{SETTINGS}{work}\n{start}\n"
+    )
     assert confidence_in(tmp_path) == confidence
 
 

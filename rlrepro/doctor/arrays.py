@@ -187,7 +187,8 @@ def is_array(module: Module, node) -> bool:
     if isinstance(node, ast.Call):  # state.copy(), np.array(state)
         full = module.name(node.func) or ""
         comes_from_numpy = full.split(".")[0] == "numpy" and full.split(".")[-1] in ARRAYS
-        return comes_from_numpy or (last_name(node.func) == "copy" and is_array(module, node.func.value))
+        copies = isinstance(node.func, ast.Attribute) and node.func.attr == "copy"
+        return comes_from_numpy or (copies and is_array(module, node.func.value))
     if not isinstance(node, ast.Name | ast.Attribute):
         return False
     if is_assigned_tensor(module, node):

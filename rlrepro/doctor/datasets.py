@@ -9,26 +9,28 @@ from rlrepro.doctor.project import Definition, Project
 
 # Reading a file, or changing a sample at random, needs to be done sample by sample.
 FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
-DEPTH = 4  # data sets in data sets, and functions that return them
 
 
-def is_in_memory(module: Module, project: Project, dataset, depth: int = DEPTH) -> bool:
-    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one."""
+def is_in_memory(module: Module, project: Project, dataset, seen: set | None = None) -> bool:
+    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one. `seen` are
+    the calls that were looked at."""
+    seen = set() if seen is None else seen
     if isinstance(dataset, ast.Name):
         dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
-    if not isinstance(dataset, ast.Call) or not depth:
+    if not isinstance(dataset, ast.Call) or dataset in seen:
         return False
+    seen.add(dataset)
     if last_name(dataset.func) in PARTS and dataset.args:
         part = dataset.args[0]
         is_made_here = isinstance(part, ast.Name) and any(module.calls("torch", "TensorDataset"))
-        return is_made_here or is_in_memory(module, project, part, depth - 1)
+        return is_made_here or is_in_memory(module, project, part, seen)
     target = project.definition(module, dataset.func)
     if target is not None:
         return _only_indexes(project, target) if isinstance(target.node, ast.ClassDef) else False
     if not isinstance(dataset.func, ast.Attribute) or module.name(dataset.func):
         return False
     return any(
-        isinstance(node, ast.Return) and is_in_memory(method.module, project, node.value, depth - 1)
+        isinstance(node, ast.Return) and is_in_memory(method.module, project, node.value, seen)
         for method in project.methods_named(module, dataset.func.attr)
         for node in ast.walk(method.node)
     )

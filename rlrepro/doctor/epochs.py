@@ -19,9 +19,9 @@ def in_each_step(module: Module, project: Project) -> Iterator[Place]:
     for loop in module.nodes[ast.For]:
         function = module.function(loop)
         inner = any(isinstance(node, ast.For | ast.While) for node in ast.walk(loop) if node is not loop)
-        if inner or not EPOCHS.search(ast.unparse(loop.iter)) or ".sample(" in ast.unparse(function):
+        if inner or not EPOCHS.search(ast.unparse(loop.iter)) or not learns(module, project, loop, depth=1):
             continue
-        whole = _whole(function, loop) if learns(module, project, loop, depth=1) else set()
+        whole = _whole(function, loop) if ".sample(" not in ast.unparse(function) else set()
         called = list(_in_called(module, project, loop, whole)) if whole else []
         yield from called
         for call, text in measured(module, function, whole) if called else ():

@@ -25,7 +25,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, words_of
 from rlrepro.doctor.project import Definition, Project
 
 # Names of a list with the observation of each agent, or of each environment.
-OF_EACH = re.compile(r"obss|obs_n|(obs|observations?|states?)_(list|lst)$")
+OF_EACH = re.compile(r"obss$|obs_n$|(obs|observations?|states?)_(list|lst)$")
 READS = ("reset", "get_obs", "get_state", "get_observation", "current_state")  # methods of environments
 FILLS = ("append", "extend")
 MOST = 20  # calls of a function, and values of a variable, that are looked at
@@ -99,7 +99,11 @@ def _adds_arrays(module: Module, project: Project, call: ast.Call, depth: int) -
     is_list = isinstance(added, ast.Name | ast.ListComp | ast.GeneratorExp)
     if is_list and likely_arrays(module, project, added, depth - 1):
         return True
-    if isinstance(added, ast.Call) and last_name(added.func) == "map" and isinstance(added.args[0], ast.Lambda):
+    if (
+        isinstance(added, ast.Call)
+        and last_name(added.func) == "map"
+        and isinstance((*added.args, None)[0], ast.Lambda)
+    ):
         return _is_likely_array(module, added.args[0].body)
     return call.func.attr == "append" and _is_likely_array(module, added)
 

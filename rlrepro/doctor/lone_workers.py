@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, words_of
+from rlrepro.doctor.ast_index import COMPREHENSIONS, FUNCTIONS, Module, last_name, words_of
 from rlrepro.doctor.project import Project
 
 RANKS = {"rank", "local_rank", "global_rank", "worker_id", "process_id", "proc_id"}
@@ -20,7 +20,8 @@ def is_locked(module: Module, node: ast.AST) -> bool:
             break
         if isinstance(outer, ast.With) and any(_is_lock(item.context_expr) for item in outer.items):
             return True
-    here = [call for call in module.methods("acquire", "release") if module.function(call) is module.function(node)]
+    calls = sorted(module.methods("acquire", "release"), key=lambda call: call.lineno)
+    here = [call for call in calls if module.function(call) is module.function(node)]
     before = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno < node.lineno]
     after = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno > node.lineno]
     return before[-1:] == ["acquire"] and after[:1] == ["release"]
@@ -40,14 +41,17 @@ def is_one_by_default(module: Module, project: Project, number: ast.AST | None) 
     """Whether a number of processes is 1 in a dictionary of settings, or is a command-line option whose default is 1
     and to which no script or text of the project passes another number."""
     if isinstance(number, ast.Subscript) and isinstance(number.slice, ast.Constant):
-        return bool(re.search(rf"['\"]{re.escape(str(number.slice.value))}['\"]\s*:\s*1\b(?!\.)", module.text))
+        settings = module.stores.get(last_name(number.value))
+        items = zip(settings.keys, settings.values, strict=True) if isinstance(settings, ast.Dict) else ()
+        return any(module.value(key) == number.slice.value and module.value(value) == 1 for key, value in items)
     if not isinstance(number, ast.Attribute) or not isinstance(number.value, ast.Name):
         return False
     option = number.attr.replace("_", "[-_]")
     for other in project.imported_by(module):
         for call in other.methods("add_argument"):
             names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-            if any(re.fullmatch(f"-+{option}", name) for name in names):
+            names = [name for name in names if name.startswith("--")]  # others may be options of any command
+            if any(re.fullmatch(f"--{option}", name) for name in names):
                 passed = re.compile(rf"({'|'.join(map(re.escape, names))})[ =]+(?!1\b)\d")
                 return other.value(other.argument(call, "default")) == 1 and not project.mentions(passed, module.path)
     return False
@@ -55,7 +59,8 @@ def is_one_by_default(module: Module, project: Project, number: ast.AST | None) 
 
 def number_of_iterations(module: Module, loop: ast.AST) -> ast.AST | None:
     """The N of a loop over range(N) or range(0, N)."""
-    over = getattr(loop, "iter", None)
+    loops = loop.generators if isinstance(loop, COMPREHENSIONS) else [loop]
+    over = getattr(loops[0], "iter", None) if len(loops) == 1 else None
     if not isinstance(over, ast.Call) or last_name(over.func) != "range" or not 1 <= len(over.args) <= 2:
         return None
     return over.args[-1] if len(over.args) == 1 or module.value(over.args[0]) == 0 else None

@@ -99,14 +99,14 @@ def _source(module: Module, node) -> ast.Call | None:
     return node if isinstance(node, ast.Call) else None
 
 
-def tensors_of(module: Module, dataset) -> list[ast.expr]:
+def tensors_of(module: Module, dataset, seen: tuple = ()) -> list[ast.expr]:
     """The tensors of a TensorDataset, which may be a variable or wrapped in a subset."""
     if isinstance(dataset, ast.Name):
         dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
-    if not isinstance(dataset, ast.Call):
+    if not isinstance(dataset, ast.Call) or dataset in seen:
         return []
     if last_name(dataset.func) in PARTS and dataset.args:
-        return tensors_of(module, dataset.args[0])
+        return tensors_of(module, dataset.args[0], (*seen, dataset))
     is_tensors = last_name(dataset.func) == "TensorDataset"
     return [node for node in dataset.args if not isinstance(node, ast.Starred)] or dataset.args if is_tensors else []
 

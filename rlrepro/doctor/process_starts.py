@@ -42,11 +42,14 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
             if owner in contexts or (names and ast.unparse(owner) in names):
                 package, name = "multiprocessing", call.func.attr
         if name in POOLS:
-            several = not _is_one(module, project, module.argument(call, "processes", 0))
+            several = not _is_one(
+                module, project, module.argument(call, "processes" if name == "Pool" else "max_workers", 0)
+            )
             for target in _submitted(module, call) or [None]:
                 yield Start(call, package, several, _target(module, project, target), method)
         elif name in SPAWNS and package == "torch":
-            yield Start(call, package, True, _target(module, project, module.argument(call, "fn", 0)), "spawn")
+            several = not _is_one(module, project, module.argument(call, "nprocs", 2))
+            yield Start(call, package, several, _target(module, project, module.argument(call, "fn", 0)), "spawn")
         elif name == "Process":
             target = _target(module, project, module.argument(call, "target", 1))
             yield Start(call, package, _overlaps(module, project, call), target, method)

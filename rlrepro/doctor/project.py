@@ -188,8 +188,9 @@ class Project:
         for base in bases:
             target = base.joinpath(*dotted.split(".")) if dotted else base
             for path in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
-                if path.is_file():
-                    return path
+                with suppress(OSError):  # the name may be too long
+                    if path.is_file():
+                        return path
             if not level and base == self.root:
                 break
         return None

@@ -49,9 +49,7 @@ def no_limit(module, project):
             continue
         if work is not None and not is_limited(module, project, reached, start):
             seen.add(start.call)
-            line = work.node.lineno
-            where = f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
-            message = f"each of these processes {work.what} ({where}) with one thread per core"
+            message = f"each of these processes {work.what} ({_where(module, work)}) with one thread per core"
             cheap = (
                 any("cuda" in file.text for file in (module, start.target.module))
                 or is_locked(work.module, work.node)
@@ -60,7 +58,13 @@ def no_limit(module, project):
             yield start.call, message, "high" if work.sure and not cheap else "low"
     for call, work in likely.items():
         if call not in seen:
-            yield call, f"{work.what} in each process (line {work.node.lineno}), with one thread per core", "low"
+            yield call, f"{work.what} in each process ({_where(module, work)}), with one thread per core", "low"
+
+
+def _where(module, work) -> str:
+    """The line of the work, with its file if that is another one."""
+    line = work.node.lineno
+    return f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
 
 
 @rule(

@@ -61,7 +61,8 @@ def _optional(module, call) -> bool:
 
 
 def _switched_off(module, call):
-    return [replaced(call.args[0], "False")] if call.args else []
+    is_call = isinstance(call, ast.Call) and call.args  # otherwise it is a setting
+    return [replaced(call.args[0], "False")] if is_call else []
 
 
 @rule(

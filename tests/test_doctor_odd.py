@@ -1,0 +1,62 @@
+"""Odd but valid programs, on which no rule may fail or take long."""
+
+import time
+
+import pytest
+
+from rlrepro.doctor.scan import examine
+
+DATA = """
+class Data{0}:
+    def get_data(self):
+        if self.x:
+            return self.x.get_data()
+        return self.y.get_data()
+"""
+ODD = {
+    "a call and a setting in one line": """
+class Trainer:
+    def __init__(self, detect_anomaly):
+        torch.ones(1).backward()
+torch.autograd.set_detect_anomaly(True); trainer = Trainer(detect_anomaly=True); trainer.train()
+""",
+    "copy as a function": """
+from copy import copy
+def collect(obs):
+    states = []
+    states.append(copy(obs))
+    return torch.tensor(states)
+""",
+    "a map without positional arguments": """
+def collect(pool, envs):
+    states = []
+    states.append(pool.map(func=step, iterable=envs))
+    return torch.tensor(states)
+""",
+    "a data set that is a part of itself": """
+from torch.utils.data import DataLoader, Subset
+data = Subset(data, rows)
+loader = DataLoader(data, shuffle=True)
+""",
+    "a module with a name that no file can have": f"""
+from {"a" * 300} import sample
+def collect(obs):
+    states = []
+    states.append(obs)
+    return torch.tensor(states)
+""",
+    "many data sets that return each other": f"""
+from torch.utils.data import DataLoader
+{"".join(map(DATA.format, range(24)))}
+loader = DataLoader(data.get_data(), shuffle=True)
+""",
+}
+
+
+@pytest.mark.parametrize("title", ODD)
+def test_no_rule_fails(tmp_path, title):
+    (tmp_path / "train.py").write_text(f"import torch\n{ODD[title]}")
+    began = time.process_time()
+    found = examine([tmp_path])
+    assert time.process_time() - began < 2
+    assert not found.left_out
