@@ -171,6 +171,10 @@ class Module:
         return any(ancestor is outer for ancestor in self.ancestors(node))
 
 
+def calls_in(node) -> list[ast.Call]:
+    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+
+
 def names_in(node) -> set[str]:
     """The variables that an expression reads or binds."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, names_in, words_of
-from rlrepro.doctor.likely_rollouts import OTHER, SEVERAL, Place, calls_in, is_several, measured, passed
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, names_in, words_of
+from rlrepro.doctor.likely_rollouts import OTHER, SEVERAL, Place, is_several, measured, passed
 from rlrepro.doctor.minibatches import learns, method_of_self
 from rlrepro.doctor.networks import is_network
 from rlrepro.doctor.project import Project

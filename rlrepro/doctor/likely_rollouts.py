@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, names_in, words_of
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in, words_of
 from rlrepro.doctor.minibatches import (
     LearningLoop,
     is_gradient_step,
@@ -66,10 +66,6 @@ def is_several(arg) -> bool:
         return True
     words = words_of(last_name(without_views(arg)))
     return bool(words & SEVERAL) and not words & OTHER
-
-
-def calls_in(node) -> list[ast.Call]:
-    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
 
 
 def _is_detached(module: Module, function, assignment: ast.Assign) -> bool:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, names_in
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in
 from rlrepro.doctor.project import Definition, Project
 
 SPLITS = {"split", "chunk", "array_split", "tensor_split", "iterate", "make_minibatches", "split_data_generator"}
@@ -40,7 +40,7 @@ def learning_loops(module: Module, project: Project) -> Iterator[LearningLoop]:
 
 def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
     """Whether a piece of code makes a gradient step, also in what it calls in its class and module."""
-    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    calls = calls_in(node)
     if any(is_gradient_step(call) for call in calls):
         return True
     if not depth:

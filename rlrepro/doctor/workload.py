@@ -4,7 +4,7 @@ import ast
 import re
 from typing import NamedTuple
 
-from rlrepro.doctor.ast_index import Module, last_name, words_of
+from rlrepro.doctor.ast_index import Module, calls_in, last_name, words_of
 from rlrepro.doctor.call_graph import LEARNER, Reachable
 from rlrepro.doctor.project import Definition, Project
 
@@ -128,11 +128,7 @@ def _learning_methods(module: Module) -> list[ast.FunctionDef]:
     if not STEP.search(module.text):
         return []
     methods = [node for node in module.nodes[ast.FunctionDef] if isinstance(module.parents[node], ast.ClassDef)]
-    return [node for node in methods if any(trains(module, call) for call in _calls(node))]
-
-
-def _calls(node) -> list[ast.Call]:
-    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return [node for node in methods if any(trains(module, call) for call in calls_in(node))]
 
 
 def is_called_on(call: ast.Call, words: set[str]) -> bool:

@@ -5,7 +5,7 @@ import re
 from itertools import chain
 
 from rlrepro.doctor.ast_index import FUNCTIONS, last_name
-from rlrepro.doctor.epochs import in_each_step
+from rlrepro.doctor.epochs import EPOCHS, in_each_step
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.likely_rollouts import advantages, indexed_afterwards, kept_as_values, split_elsewhere
 from rlrepro.doctor.minibatches import is_gradient_step, is_same, learning_loops, learns, part_of, without_views
@@ -14,9 +14,6 @@ from rlrepro.doctor.networks import NETWORK, arguments, is_without_graph, networ
 BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
 LEARNS = ("backward", "optim", "evaluate_actions")
 LARGE = re.compile(r"\b(Conv[23]d|TransformerEncoder|MultiheadAttention)\(")
-EPOCHS = re.compile(
-    r"epoch|iters?\b|updates?\b|updates?_(per|steps|times?|num)|num_updates|reuse|optim_", re.IGNORECASE
-)
 MADE_WHOLE = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
 ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|observations|obs_|transition|episode", re.I)
 
