@@ -16,7 +16,7 @@ STILL = "How many runs compute at once, and with how many threads each?"
 
 
 def trial(answer) -> Trial:
-    configs = [{"seed": seed} for seed in range(max(2, thread_budget(1)))]
+    configs = [{"seed": seed} for seed in range(max(4, thread_budget(1)))]
     ways = {"released": in_a_pool, "yours": answer, "ours": ours}
     costs = {who: [] for who in ways}
     expected = in_a_fresh_process(one_by_one, configs)
