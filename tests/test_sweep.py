@@ -11,6 +11,7 @@ from rlrepro.fixes import sweep
 from rlrepro.fixes.sweep import groups, runner, task
 
 from .policies import distance, weights
+from .vector_pendulum import VectorPendulum
 
 SIZES = {"env": "Pendulum-v1", "n_steps": 64, "n_epochs": 2}
 MIXED = [
@@ -79,6 +80,20 @@ def test_a_file_that_can_not_be_read_is_computed_again(tmp_path):
     with pytest.warns(UserWarning, match="can't be read"):
         (again,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
     assert torch.equal(weights(again.value.policy), weights(first.value.policy))
+
+
+def test_an_ensemble_steps_its_vectorized_environment():
+    configs = [{**SIZES, "env": VectorPendulum, "n_envs": 2, "seed": seed} for seed in range(3)]
+    assert groups.divide([*configs, {**SIZES, "n_envs": 2}], at_once=1) == [[0, 1, 2], [3]]
+    outcomes = sweep(configs, 128, n_jobs=1, progress=False)
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    alone = PPO("MlpPolicy", make_vec_env("Pendulum-v1", 2), seed=1, device="cpu", n_steps=64, n_epochs=2).learn(128)
+    assert distance(outcomes[1].value.policy, alone.policy) < 2e-6
+
+
+def test_a_vectorized_environment_can_not_be_trained_alone():
+    (outcome,) = sweep([{**SIZES, "env": VectorPendulum, "use_sde": True}], 64, n_jobs=1, progress=False)
+    assert "must be one that can be batched" in outcome.error
 
 
 class Broken(gym.Wrapper):

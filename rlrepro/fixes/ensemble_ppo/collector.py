@@ -49,7 +49,7 @@ class Collector:
         self.gamma, self.gae_lambda = gamma[:, None], gae_lambda[:, None]  # (K, 1), against (K, E)
         self.episodes = [Episodes() for _ in seeds]
         self.num_timesteps = 0
-        self._observations = None
+        self._observations = self._drawn = None
 
     def collect(self, n_steps: int, after_step: Callable | None = None) -> Rollout | None:
         """A rollout of `n_steps` in each environment, which goes on where the last one ended. After each step,
@@ -108,17 +108,20 @@ class Collector:
         with torch.no_grad():
             distribution = self.networks.distribution(torch.as_tensor(observations, device=self.networks.device))
             if isinstance(distribution, Normal):
-                noise = [torch.randn(distribution.loc.shape[1:], generator=generator) for generator in self.generators]
-                drawn = distribution.loc + distribution.scale * torch.stack(noise).to(self.networks.device)
-            else:
-                per_member = zip(distribution.probs.cpu(), self.generators, strict=True)
-                drawn = torch.stack(
-                    [
-                        torch.multinomial(probs, 1, True, generator=generator).squeeze(1)
-                        for probs, generator in per_member
-                    ]
-                )
+                noise = self._draw(torch.Tensor.normal_, distribution.loc)
+                drawn = distribution.loc + distribution.scale * noise
+            else:  # what torch.multinomial does for one sample, for all members in one call
+                drawn = (distribution.probs / self._draw(torch.Tensor.exponential_, distribution.probs)).argmax(-1)
         return drawn.cpu().numpy().reshape(self.members, self.n_envs, *self.envs.single_action_space.shape)
+
+    def _draw(self, fill: Callable, like: torch.Tensor) -> torch.Tensor:
+        """A tensor as `like` (K, ...), in which each member's part is filled by its own generator."""
+        if self._drawn is None:
+            self._drawn = torch.empty(like.shape)  # on the CPU, as the generators are
+            self._parts = self._drawn.unbind()
+        for part, generator in zip(self._parts, self.generators, strict=True):
+            fill(part, generator=generator)
+        return self._drawn.to(like.device)
 
     def _step(self, actions: np.ndarray):
         space = self.envs.single_action_space

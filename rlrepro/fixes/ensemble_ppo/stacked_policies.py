@@ -17,10 +17,12 @@ class StackedPolicies:
     def __init__(self, policies: Sequence, device):
         (self.template, *_), self.device = policies, device
         self.flat = torch.stack([parameters_to_vector(policy.parameters()) for policy in policies]).detach().to(device)
-        self.weights, first = {}, 0
+        self._flat_gradient = torch.empty_like(self.flat)
+        self.weights, self._gradients, first = {}, {}, 0
         for name, parameter in self.template.named_parameters():
             last, shape = first + parameter.numel(), (len(policies), *parameter.shape)
-            self.weights[name], first = self.flat[:, first:last].view(shape).requires_grad_(), last
+            self.weights[name] = self.flat[:, first:last].view(shape).requires_grad_()
+            self._gradients[name], first = self._flat_gradient[:, first:last].view(shape), last
         extractor = self.template.mlp_extractor
         self._actor = [*_layers("mlp_extractor.policy_net", extractor.policy_net), "action_net"]
         self._critic = [*_layers("mlp_extractor.value_net", extractor.value_net), "value_net"]
@@ -40,9 +42,13 @@ class StackedPolicies:
             )
 
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
-        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights."""
-        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        return torch.cat([gradient.flatten(start_dim=1) for gradient in gradients], dim=1)
+        """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights; the next
+        call overwrites them."""
+        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        for gradient, place in zip(found, self._gradients.values(), strict=True):
+            if gradient.data_ptr() != place.data_ptr():  # a linear layer's are already in place
+                place.copy_(gradient)
+        return self._flat_gradient
 
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
         """Each member's distribution of actions (K, B, A), or (K, B) if discrete, for observations (K, B, ...)."""
@@ -59,25 +65,31 @@ class StackedPolicies:
         x = observations.flatten(start_dim=2).float()
         for layer in layers:
             if isinstance(layer, str):
-                x = _Linear.apply(x, self.weights[f"{layer}.weight"], self.weights[f"{layer}.bias"])
+                names = f"{layer}.weight", f"{layer}.bias"
+                x = _Linear.apply(x, *map(self.weights.get, names), *map(self._gradients.get, names))
             else:
                 x = _Tanh.apply(x) if type(layer) is torch.nn.Tanh else layer(x)
         return x
 
 
 class _Linear(torch.autograd.Function):
-    """A linear layer for each member. Its gradients have the layout of the weights; autograd's would be copied."""
+    """A linear layer for each member, which writes the gradients of its weights where they belong. Autograd's
+    would be copied twice: for their layout, and into one row per member."""
 
     @staticmethod
-    def forward(context, x, weight, bias):
+    def forward(context, x, weight, bias, weight_gradient, bias_gradient):
         context.save_for_backward(x, weight)
+        context.gradients = weight_gradient, bias_gradient
         return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
 
     @staticmethod
     def backward(context, gradient):
         x, weight = context.saved_tensors
+        of_weight, of_bias = context.gradients
         of_x = torch.bmm(gradient, weight) if context.needs_input_grad[0] else None
-        return of_x, torch.bmm(gradient.transpose(1, 2), x), gradient.sum(1)
+        of_weight.copy_(torch.bmm(gradient.transpose(1, 2), x))  # into a view, bmm would go member by member
+        torch.sum(gradient, 1, out=of_bias)
+        return of_x, of_weight, of_bias, None, None
 
 
 class _Tanh(torch.autograd.Function):

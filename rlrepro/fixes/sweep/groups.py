@@ -17,7 +17,7 @@ def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
     so that there are up to `at_once` of each kind."""
     alone, kinds, spaces = [], [], {}
     for index, config in enumerate(configs):
-        kind = _kind(config, spaces)
+        kind = kind_of(config, spaces)
         if kind is None:
             alone.append([index])
             continue
@@ -40,7 +40,18 @@ def parameters() -> dict:
     return {name: of_ensemble[name].default for name in names}
 
 
-def _kind(config: Mapping, spaces: dict) -> dict | None:
+def makes_many(env) -> bool:
+    """Whether this function is to be given the number of environments that its VectorEnv must have."""
+    if isinstance(env, str):
+        return False
+    parameters = signature(env).parameters.values()
+    return any(
+        each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        for each in parameters
+    )
+
+
+def kind_of(config: Mapping, spaces: dict) -> dict | None:
     """What configs must have in common to be batched; None if this one can't be."""
     if config.get("policy", "MlpPolicy") != "MlpPolicy" or config.keys() - {"env", "policy", "seed", *parameters()}:
         return None
@@ -48,6 +59,8 @@ def _kind(config: Mapping, spaces: dict) -> dict | None:
     try:
         if env not in spaces:
             spaces[env] = _spaces(env)
+        if makes_many(env):
+            shared["env"] = env
         checks = neighbour("ensemble_ppo.checks")
         checks.check_spaces(*spaces[env])
         checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
@@ -56,9 +69,12 @@ def _kind(config: Mapping, spaces: dict) -> dict | None:
     return shared | {"spaces": spaces[env]}
 
 
-def _spaces(env: str | Callable[[], gym.Env]):
-    made = env() if callable(env) else gym.make(env)
-    try:
-        return made.observation_space, made.action_space
-    finally:
-        made.close()
+def _spaces(env: str | Callable[[], gym.Env] | Callable[[int], gym.vector.VectorEnv]):
+    if makes_many(env):
+        made = env(1)
+        spaces = made.single_observation_space, made.single_action_space
+    else:
+        made = env() if callable(env) else gym.make(env)
+        spaces = made.observation_space, made.action_space
+    made.close()
+    return spaces

@@ -34,8 +34,9 @@ def sweep(
     `policy` and `episodes`, and its seconds are the run's share of the ensemble's.
 
     Args:
-        configs: parameters of PPO by name, with `env` (a Gymnasium id, or a function that makes an environment), and
-            perhaps `policy`, `seed` and `n_envs`
+        configs: parameters of PPO by name, with `env`, and perhaps `policy`, `seed` and `n_envs`. `env` is a Gymnasium
+            id, a function that makes an environment, or one that takes a number n and makes a VectorEnv of n
+            environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call
         total_timesteps: of each config, in whole rollouts as in Stable-Baselines3
         seed: of the configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`

@@ -10,7 +10,7 @@ from typing import Any
 
 import cloudpickle
 
-from .groups import SHARED, parameters
+from .groups import SHARED, kind_of, makes_many, parameters
 from .neighbours import neighbour
 
 
@@ -48,7 +48,9 @@ def run_task(payload: bytes) -> list[Reply]:
 def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     start = time.monotonic()
     try:
-        trained = (_together if len(configs) > 1 else _alone)(configs, total_timesteps, device)
+        trained = (_together if len(configs) > 1 or makes_many(configs[0]["env"]) else _alone)(
+            configs, total_timesteps, device
+        )
     except Exception:
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
@@ -63,6 +65,13 @@ def _together(configs, total_timesteps: int, device) -> list[Trained]:
         for name, default in parameters().items()
     }
     envs, seeds = ([config[name] for config in configs] for name in ("env", "seed"))
+    if makes_many(envs[0]):
+        if kind_of(configs[0], {}) is None:
+            raise ValueError(
+                "env takes a number of environments, so it must make a VectorEnv, and the config must be one that can "
+                f"be batched (MlpPolicy, vectors as observations, no use_sde, ...); found {dict(configs[0])!r}"
+            )
+        envs = envs[0](len(configs) * options["n_envs"])
     make = neighbour("ensemble_ppo").EnsemblePPO
     ensemble = make(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
