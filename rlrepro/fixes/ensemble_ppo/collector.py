@@ -177,6 +177,6 @@ class Collector:
         return self.networks.values(torch.as_tensor(observations, device=self.networks.device)).cpu().numpy()
 
     def _member_first(self, array: np.ndarray) -> torch.Tensor:
-        """(T, K, E, ...) to (K, E × T, ...)."""
-        array = np.moveaxis(array, 0, 2)
+        """(T, K, E, ...) to (K, E × T, ...), in one piece: each minibatch would copy it otherwise."""
+        array = np.ascontiguousarray(np.moveaxis(array, 0, 2))
         return torch.as_tensor(array.reshape(self.members, -1, *array.shape[3:]), device=self.networks.device)
