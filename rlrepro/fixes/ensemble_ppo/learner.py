@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
 from .envs import make_envs
-from .hyperparameters import Hyperparameters, Schedule
+from .hyperparameters import LIMITS, Hyperparameters, Schedule
 from .losses import losses_of
 from .member_adam import MemberAdam
 from .normalize import MemberNormalize
@@ -90,20 +90,7 @@ class EnsemblePPO:
         check_minibatches(**sizes, normalize_advantage=normalize_advantage)
         self.n_envs, self.n_steps, self.batch_size, self.n_epochs = sizes.values()
         self.normalize_advantage = normalize_advantage
-        self.hyperparameters = Hyperparameters(
-            len(self.seeds),
-            {
-                "learning_rate": learning_rate,
-                "clip_range": clip_range,
-                "clip_range_vf": clip_range_vf,
-                "ent_coef": ent_coef,
-                "vf_coef": vf_coef,
-                "gamma": gamma,
-                "gae_lambda": gae_lambda,
-                "max_grad_norm": max_grad_norm,
-                "target_kl": target_kl,
-            },
-        )
+        self.hyperparameters = Hyperparameters(len(self.seeds), {name: self._options[name] for name in LIMITS})
         warn_of_twins(self.seeds, self.hyperparameters, env)
         self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
         self.envs = make_envs(env, len(self), n_envs, vectorization)
