@@ -1,4 +1,4 @@
-"""EnsemblePPO on environments that are vectorised themselves."""
+"""EnsemblePPO on environments that are vectorized themselves."""
 
 import gymnasium as gym
 import pytest
@@ -34,6 +34,6 @@ def test_one_call_steps_what_sb3_steps_alone():
         (lambda: gym.make_vec("CartPole-v1", 4, vectorization_mode="vector_entry_point"), "autoreset_mode SAME_STEP"),
     ],
 )
-def test_a_vectorised_environment_that_does_not_fit_is_refused(env, message):
+def test_a_vectorized_environment_that_does_not_fit_is_refused(env, message):
     with pytest.raises(ValueError, match=message):
         EnsemblePPO(env(), seeds=[0, 1], **SIZES)

@@ -153,9 +153,8 @@ class Collector:
             values = self.networks.values(inputs)
             last_values = self._values_of(self._observations)
             for (step, member, env, _), value in zip(time_limits, self._values_after(time_limits), strict=True):
-                rewards[step, member, env] += (
-                    self.gamma[member, 0].astype(np.float32) * value
-                )  # what would have come after the time limit
+                # what would have come after the time limit
+                rewards[step, member, env] += self.gamma[member, 0].astype(np.float32) * value
         per_step = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
         advantages = advantages_of(rewards, per_step, starts, last_values, self._starts, self.gamma, self.gae_lambda)
         returns = advantages + per_step

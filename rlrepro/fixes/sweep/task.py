@@ -48,9 +48,8 @@ def run_task(payload: bytes) -> list[Reply]:
 def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     start = time.monotonic()
     try:
-        trained = (_together if len(configs) > 1 or makes_many(configs[0]["env"]) else _alone)(
-            configs, total_timesteps, device
-        )
+        is_ensemble = len(configs) > 1 or makes_many(configs[0]["env"])
+        trained = (_together if is_ensemble else _alone)(configs, total_timesteps, device)
     except Exception:
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
