@@ -53,6 +53,12 @@ def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
     return False
 
 
+def takes_parts(node) -> bool:
+    """Whether a piece of code goes through something part by part: for start in range(0, len(x), size)."""
+    loops = (inner for inner in ast.walk(node) if isinstance(inner, ast.For) and isinstance(inner.iter, ast.Call))
+    return any(last_name(loop.iter.func) == "range" and len(loop.iter.args) == 3 for loop in loops)
+
+
 def is_gradient_step(call: ast.Call) -> bool:
     """loss.backward(), optimizer.step(), scaler.scale(loss).backward(), accelerator.backward(loss)."""
     if not isinstance(call.func, ast.Attribute):

@@ -1,6 +1,7 @@
 """What a process computes with torch, judged by its code."""
 
 import ast
+import math
 import re
 from typing import NamedTuple
 
@@ -29,7 +30,9 @@ TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
 TORCH_OPS = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 LARGE = re.compile(r"\b(Conv[123]d|RNN|LSTM|GRU|Transformer\w*|MultiheadAttention)\(")
-SMALL = 64  # units of a layer
+SHARED = 32_768  # multiply-adds from which on torch shares a product among threads
+STATES = 5  # that a worker's update takes at once, as in the examples of A3C that many projects began with
+FEATURES = 24  # of a state or an action, where code does not say: most environments of vectors have fewer
 ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
 INFERS = {
@@ -101,10 +104,10 @@ def workload_of(
 
 def is_tiny(modules: list[Module]) -> bool:
     """Whether all networks of these modules are evidently too small for torch to share an operation among threads: they
-    consist of linear layers of at most SMALL units."""
+    consist of linear layers, each of which takes fewer than SHARED multiply-adds for STATES states."""
     if any(LARGE.search(module.text) for module in modules):
         return False
-    widths = []
+    weights = []
     for module in modules:
         for call in module.calls("torch", "Linear"):
             sizes = (
@@ -113,8 +116,8 @@ def is_tiny(modules: list[Module]) -> bool:
             known = [size for size in sizes if isinstance(size, int)]
             if not known:
                 return False
-            widths += known
-    return bool(widths) and max(widths) <= SMALL
+            weights.append(math.prod(known) if len(known) == 2 else known[0] * FEATURES)
+    return bool(weights) and STATES * max(weights) < SHARED
 
 
 def have_own_gpus(calls: list[tuple[Module, ast.Call]]) -> bool:

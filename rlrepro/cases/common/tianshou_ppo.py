@@ -13,6 +13,8 @@ from torch.distributions import Categorical
 
 from rlrepro.cases.common.networks import FRAMES, NETWORKS, Actor, Critic
 
+# For Numba, to compile what tianshou gives it takes seconds for each process, and to run it here milliseconds.
+INTERPRETED = {"NUMBA_DISABLE_JIT": "1"}
 ACTIONS = 6
 EPISODE = 200  # steps
 

@@ -1,5 +1,6 @@
 """What the chapter measures, one function per section: each runs workloads under releases and records the results."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.common.gail_icm import ALGORITHMS, measure_update
+from rlrepro.cases.common.tianshou_ppo import INTERPRETED
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, OLDER, workloads
 from rlrepro.lab import Comparison, Release, compare, this_machine, timeline
 
@@ -21,6 +23,7 @@ def release(bench: Bench, version: str) -> Release:
 
 def start(bench: Bench) -> None:
     """Start the processes of the releases side by side, each with the longest rollout that it will need."""
+    os.environ.update(INTERPRETED)
     settings = bench.settings
     longest = max(*settings.rows, settings.card_rows)
     rollouts = {BUGGY: longest, FIXED: settings.long_rows, NEWEST: longest, OLDER: settings.release_rows}

@@ -16,7 +16,7 @@ import torch
 from rlrepro.cases.nan_scan.buffers import filled_buffer
 from rlrepro.cases.nan_scan.training import KINDS, make_trainer
 
-WARMUP = 2  # collects
+WARMUP = 2  # collects, or searches
 FAST_COLLECTS = 50  # per slow one
 
 
@@ -102,16 +102,16 @@ def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict
 
 
 def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, list[float]]:
-    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns, after a round that
-    does not count: the system may provide that much memory for the first time."""
+    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns, after WARMUP rounds that
+    do not count: the system may provide that much memory for the first time."""
     buffers = {stored: filled_buffer(kind, stored) for stored in sizes}
     seconds = {stored: [] for stored in sizes}
-    for _ in range(1 + repeats):
+    for _ in range(WARMUP + repeats):
         for stored, buffer in buffers.items():
             start = time.perf_counter()
             buffer.hasnull()
             seconds[stored].append(time.perf_counter() - start)
-    return {stored: counted for stored, (_, *counted) in seconds.items()}
+    return {stored: taken[WARMUP:] for stored, taken in seconds.items()}
 
 
 def check_memory(kind: str, stored: int, incremental: bool) -> dict:

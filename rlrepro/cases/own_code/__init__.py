@@ -28,21 +28,20 @@ class Settings:
 SMOKE = Settings(
     rollout=2048,
     written=1_000_000,
-    steps=128,
-    recorded=300_000,
+    steps=64,
+    recorded=100_000,
     runs=(  # world_model.py and sweep.py are timed, so they run alone
         ("ppo.py", "recommender.py"),
         ("newest/sac.py", "newest/robots.py"),
         ("world_model.py",),
         ("sweep.py",),
     ),
-    repeats=7,
+    repeats=5,
 )
 TINY = replace(
     SMOKE,
     rollout=1024,
     written=500_000,
-    steps=64,
     recorded=50_000,
     runs=(("world_model.py",), ("sweep.py",)),
     repeats=3,

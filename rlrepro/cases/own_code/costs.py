@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from rlrepro.lab import Release, compare, peak_memory, this_machine
 
 ROLLOUT, MINIBATCH = 4096, 64  # timesteps
-STEPS = 50  # gradient steps of each process
+STEPS = 20  # gradient steps of each process
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from rlrepro.cases.common.tianshou_ppo import INTERPRETED
 from rlrepro.cases.own_code import Settings
 from rlrepro.doctor.live import trial
 from rlrepro.doctor.live.command import run
@@ -20,8 +21,6 @@ SAMPLE_PROJECT = Path(__file__).parent / "sample_project"
 STARTUP = Path(__file__).parent / "startup"
 PINNED = Release("tianshou==1.0.0")  # in requirements.txt
 RLLIB = "newest/frames.py"
-# tianshou compiles functions with Numba when it is first used, which takes longer than all of ppo.py without.
-VARIABLES = {"NUMBA_DISABLE_JIT": "1"}
 
 
 def copy_project(folder: Path, settings: Settings) -> Path:
@@ -48,7 +47,7 @@ def run_environment(script: str) -> dict[str, str]:
     paths = [] if script == RLLIB else [STARTUP]
     paths += [] if script.startswith("newest/") else [PINNED.install()]
     paths += filter(None, [os.environ.get("PYTHONPATH")])
-    return VARIABLES | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    return INTERPRETED | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 def run_scripts(project: Path, groups: Iterable[Iterable[str]]) -> dict[str, Report]:

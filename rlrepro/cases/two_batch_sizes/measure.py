@@ -1,5 +1,6 @@
 """What the chapter measures, one function per section. Each adds its records to the `Bench` that it is given."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -8,7 +9,7 @@ from gymnasium import spaces
 
 from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.common.networks import Actor, Critic, NatureCNN, ResidualCNN
-from rlrepro.cases.common.tianshou_ppo import is_version_2, visual_networks
+from rlrepro.cases.common.tianshou_ppo import INTERPRETED, is_version_2, visual_networks
 from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST, workloads
 from rlrepro.cases.two_batch_sizes.stages import counted_bytes, plan_over_run
 from rlrepro.fit import Plan, plan
@@ -50,6 +51,7 @@ def in_both(bench: Bench, fn, *args, **kwargs) -> dict:
 
 def start_releases(bench: Bench) -> None:
     """Start both processes side by side."""
+    os.environ.update(INTERPRETED)
     in_both(bench, is_version_2)
 
 

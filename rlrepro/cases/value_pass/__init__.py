@@ -53,7 +53,7 @@ SETTINGS = {
         timing_repeats=3,
     ),
     "smoke": Settings(
-        rows=(512, 1024, 4096),
+        rows=(512, 1024, 2048),
         minibatch=64,
         update_rows=512,
         minibatches=(16, 128),

@@ -2,7 +2,7 @@
 
 import ast
 
-from rlrepro.doctor.ast_index import FUNCTIONS
+from rlrepro.doctor.ast_index import FUNCTIONS, last_name
 from rlrepro.doctor.call_graph import Reachable
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
@@ -95,7 +95,8 @@ def too_late(module, project):
     """Everything before this call ran with one thread per core, and set_num_interop_threads even raises an error."""
     for call in module.calls("torch", "set_num_threads", "set_num_interop_threads"):
         if work := _work_before(module, call):
-            yield call, f"torch has already computed in line {work.lineno}", "medium"
+            raises = last_name(call.func) == "set_num_interop_threads"
+            yield call, f"torch has already computed in line {work.lineno}", "medium" if raises else "low"
 
 
 @rule(

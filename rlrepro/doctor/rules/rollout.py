@@ -4,17 +4,27 @@ import ast
 import re
 from itertools import chain
 
-from rlrepro.doctor.ast_index import FUNCTIONS, last_name
+from rlrepro.doctor.ast_index import FUNCTIONS, calls_in, last_name, names_in
 from rlrepro.doctor.epochs import EPOCHS, in_each_step
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.likely_rollouts import advantages, indexed_afterwards, kept_as_values, split_elsewhere
-from rlrepro.doctor.minibatches import is_gradient_step, is_same, learning_loops, learns, part_of, without_views
+from rlrepro.doctor.minibatches import (
+    is_gradient_step,
+    is_same,
+    learning_loops,
+    learns,
+    method_of_self,
+    part_of,
+    takes_parts,
+    without_views,
+)
 from rlrepro.doctor.networks import NETWORK, arguments, is_without_graph, network_calls
 
 BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
 LEARNS = ("backward", "optim", "evaluate_actions")
 LARGE = re.compile(r"\b(Conv[23]d|TransformerEncoder|MultiheadAttention)\(")
 MADE_WHOLE = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
+DRAWS = {"random.sample", "random.choices", "numpy.random.choice"}
 ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|observations|obs_|transition|episode", re.I)
 
 
@@ -36,11 +46,13 @@ def whole_at_once(module, project):
     for learning in found:
         function = module.function(learning.loop)
         for call in network_calls(module, function):
-            if module.is_within(call, learning.loop) or _learns_itself(module, project, call):
+            if module.is_within(call, learning.loop) or _takes_parts_itself(module, project, call):
                 continue
             whole = next((text for arg in arguments(call) if (text := part_of(arg, learning.whole))), None)
             block = next(node for node in module.ancestors(call) if isinstance(node, BLOCKS))
-            if whole and (block, whole) not in seen and is_same(module, function, whole, call, learning.loop):
+            if not whole or (block, whole) in seen or _is_drawn(module, function, whole):
+                continue
+            if is_same(module, function, whole, call, learning.loop):
                 seen.add((block, whole))
                 message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
                 yield call, message + "minibatches of it", "low" if is_without_graph(module, call) else confidence
@@ -50,7 +62,7 @@ def whole_at_once(module, project):
             yield call, f"evaluate_actions gets all timesteps of {whole} at once", "low"  # its images are optional
     places = (advantages(module), kept_as_values(module), split_elsewhere(module, project, found))
     for call, whole in chain(*places, indexed_afterwards(module)):
-        if not _learns_itself(module, project, call):
+        if not _takes_parts_itself(module, project, call):
             yield call, f"{ast.unparse(call.func)} probably gets a whole rollout at once: {whole}", "low"
 
 
@@ -81,10 +93,26 @@ def no_minibatches(module, project):
         yield call, f"{ast.unparse(call.func)} probably gets all of {whole}, which nothing splits", "low"
 
 
-def _learns_itself(module, project, call) -> bool:
-    """Whether what is called is a function of the project that learns: it takes its own minibatches."""
-    called = project.definition(module, call.func)
-    return called is not None and learns(called.module, project, called.node)
+def _takes_parts_itself(module, project, call) -> bool:
+    """Whether what is called is a function of the project that learns, or that goes through its values part by part: it
+    takes its own minibatches."""
+    called = method_of_self(module, project, call) or project.definition(module, call.func)
+    if called is None:
+        return False
+    return takes_parts(called.node) or learns(called.module, project, called.node)
+
+
+def _is_drawn(module, function, whole: str) -> bool:
+    """Whether a variable was made from a random sample of a list, which is not a rollout."""
+    assigned = {
+        ast.unparse(target): node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    }
+    value = assigned.get(whole)
+    made_of = [value, *(assigned[name] for name in names_in(value) if name in assigned)] if value else []
+    return any(module.name(call.func) in DRAWS for made in made_of for call in calls_in(made))
 
 
 def _confidence(module, project) -> str:
