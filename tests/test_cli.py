@@ -137,6 +137,7 @@ def test_a_second_run_into_the_same_folder_is_refused(reproduce, tmp_path):
     assert done.returncode == 1 and "another run is writing" in done.stderr and "--out" in done.stderr
 
 
+@pytest.mark.slow
 def test_fetch_installs_and_refuses(run_cli):
     assert "tianshou-1.0.0" in run_cli("fetch", "tianshou==1.0.0").stdout
     assert run_cli("fetch", "tianshou").returncode == 2

@@ -90,6 +90,7 @@ def test_the_fixes_say_what_the_committed_records_say(tmp_path):
     assert table.write(records, tmp_path / "fixes") == []
 
 
+@pytest.mark.slow
 def test_the_install_page_has_each_row(tmp_path):
     given = template_context(tmp_path / "none", ROOT / "results", "an address")
     page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)

@@ -34,6 +34,7 @@ def front(browser, site):
     context.close()
 
 
+@pytest.mark.slow
 def test_the_box_says_the_same_as_the_command_line(front):
     assert front.eval_on_selector_all(".problem", CARDS) == EVERY
     for each in TEXTS:
@@ -65,6 +66,7 @@ def test_without_scripts_all_cards_are_shown_and_no_box(browser, site):
     context.close()
 
 
+@pytest.mark.slow
 def test_ten_questions_are_answered_within_two_clicks(browser, site):
     """Clicks on links in the text of a page; the table of contents does not count."""
     context, seen, level = browser.new_context(), {}, ["index.html"]

@@ -27,6 +27,7 @@ from rlrepro.evidence.verdicts import MachineRun, load_runs
 from .conftest import ROOT
 
 
+@pytest.mark.slow
 def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monkeypatch):
     (tmp_path / "_build" / "html").mkdir(parents=True)
     (tmp_path / "_build" / "html" / "index.html").write_text("the one before")
@@ -41,6 +42,7 @@ def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monke
     assert {path.name for path in (tmp_path / "_build").iterdir()} == {"html", ".lock"}
 
 
+@pytest.mark.slow
 def test_a_run_without_a_notebook_is_named(run, tmp_path):
     some = tmp_path / "run"
     some.mkdir()
@@ -147,6 +149,7 @@ def test_what_is_run_again_is_run_as_the_rest_was(copied, monkeypatch):
     assert parameters_of_run(out / "none") == {"profile": "smoke", "device": "auto"}
 
 
+@pytest.mark.slow
 def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypatch):
     prose = tmp_path / "prose"
     shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))

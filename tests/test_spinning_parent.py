@@ -69,6 +69,7 @@ def test_an_older_release_is_told_that_it_needs_no_fix():
         assert f"found {SLEEPING}" in (message := release.run(error)) and "sleeps by itself" in message
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="only Linux says who waited for a core")
 def test_waiting_for_a_core_that_others_have_is_told_from_sleeping():
     endless = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * os.cpu_count())]

@@ -197,6 +197,7 @@ def test_an_environment_that_raises_is_reported_with_its_traceback():
     assert "joint 3 is not a number" in outcome.error and "in step\n" in outcome.error
 
 
+@pytest.mark.slow
 def test_progress_shows_a_failure_at_once(capfd):
     train_many(misbehave, [{"how": "raise"}, {"how": "fine"}], n_jobs=1)
     shown = capfd.readouterr().err

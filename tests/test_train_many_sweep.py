@@ -39,6 +39,7 @@ def wait_or_die(how):
     return how
 
 
+@pytest.mark.slow
 def test_a_run_is_ended_after_its_time(tmp_path):
     first, second = train_many(wait_or_die, [{"how": how} for how in ("hang", "fine")], n_jobs=1, timeout=2, **QUIET)
     assert first.error == "this training run was ended after timeout=2 seconds" and 2 <= first.seconds < 4

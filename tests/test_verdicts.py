@@ -121,6 +121,7 @@ def test_every_claim_is_tested_here():
     assert {claim.id for claim in all_claims() if not claim.id.startswith(elsewhere)} == set(EXPECTED)
 
 
+@pytest.mark.slow
 def test_no_judge_fails_for_want_of_a_record(records):
     """Whatever is missing, a claim gets a verdict."""
     claims = all_claims()

@@ -55,8 +55,8 @@ def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
 
 def takes_parts(node) -> bool:
     """Whether a piece of code goes through something part by part: for start in range(0, len(x), size)."""
-    loops = (inner for inner in ast.walk(node) if isinstance(inner, ast.For) and isinstance(inner.iter, ast.Call))
-    return any(last_name(loop.iter.func) == "range" and len(loop.iter.args) == 3 for loop in loops)
+    over = (loop.iter for loop in ast.walk(node) if isinstance(loop, ast.For | ast.comprehension))
+    return any(isinstance(each, ast.Call) and last_name(each.func) == "range" and len(each.args) == 3 for each in over)
 
 
 def is_gradient_step(call: ast.Call) -> bool:

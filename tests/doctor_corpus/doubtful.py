@@ -53,6 +53,17 @@ def work(policy):
 for k in range(8):
     Process(target=work).start()
 """
+WORKERS = """
+import gymnasium as gym
+import torch
+from multiprocessing import Process
+STATE = gym.make("CartPole-v1").observation_space.shape[0]
+net = torch.nn.Sequential(torch.nn.Linear(STATE, {0}), torch.nn.Tanh(), torch.nn.Linear({0}, {1}))
+def work(states):
+    net(states).sum().backward()
+for k in range(8):
+    Process(target=work).start()
+"""
 JAX = """
 import flax
 import torch
@@ -116,6 +127,21 @@ DOUBTFUL = {
         "PT001",
         {"train.py": PROCESSES.format("policy.act(net)")},
         {"train.py": PROCESSES.format("net(policy).sum().backward()")},
+    ),
+    "products too small to be shared among threads": (
+        "PT001",
+        {"train.py": WORKERS.format(10, 2)},
+        {"train.py": WORKERS.format(64, 2)},
+    ),
+    "layers too small for Adam to use several threads": (
+        "PT001",
+        {"train.py": WORKERS.format(16, 128)},
+        {"train.py": WORKERS.format(16, 256)},
+    ),
+    "threads set late, by a call that still has an effect": (
+        "PT003",
+        {"train.py": f"{ON_IN_FILE}torch.set_num_threads(1)"},
+        {"train.py": f"{ON_IN_FILE}torch.set_num_interop_threads(1)"},
     ),
     "a script that hunts for an error": (
         "TO002",

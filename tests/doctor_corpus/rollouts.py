@@ -101,6 +101,33 @@ TROUBLED = {
 }
 
 INNOCENT = {
+    "a function that takes its values part by part": (
+        {},
+        """
+        import torch
+        net = torch.nn.Conv2d(4, 32, 8)
+        def value(states, size):
+            return torch.cat([net(states[k : k + size]) for k in range(0, len(states), size)])
+        def update(states):
+            old = value(states, 512)
+            for batch in states.split(64):
+                net(batch).mean().backward()
+        """,
+    ),
+    "a random sample, which is no rollout": (
+        {},
+        """
+        import random
+        import numpy as np, torch
+        net = torch.nn.Conv2d(4, 32, 8)
+        def mutate(archive):
+            chosen = random.sample(archive, 100)
+            states = torch.from_numpy(np.array([state for state, _ in chosen]))
+            old = net(states)
+            for k in range(10):
+                net(states[k : k + 1]).sum().backward()
+        """,
+    ),
     "a rollout in chunks": (
         {},
         """

@@ -175,6 +175,13 @@ def typical(runs: list[dict]) -> dict:
     return {name: float(np.median(values)) for name, values in samples.items()} | {"samples": samples}
 
 
+def pooled(launches: list[dict]) -> dict:
+    """Several launches of the same as one: the mean of each quantity, and the samples of all."""
+    means = {name: float(np.mean([each[name] for each in launches])) for name in launches[0] if name != "samples"}
+    lists = {name: [x for each in launches for x in each["samples"][name]] for name in launches[0]["samples"]}
+    return means | {"samples": lists}
+
+
 def summary(results: list[dict]) -> dict:
     """The mean of each quantity over the runs, `span`, and as `samples` the quantities of each run. For `device_bytes`,
     the most that was held at any time."""

@@ -13,6 +13,7 @@ from rlrepro.cases.parallel_training.records import LAUNCHED
 from rlrepro.fixes import thread_budget, thread_variables
 from rlrepro.lab import Comparison, Release
 
+LAUNCHES = 4  # of as many processes as cores: they slow each other down by 2 times in one launch, by 50 in another
 THREADS = {"default": {}, "one": {"threads": 1}}
 WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 
@@ -45,8 +46,9 @@ def pools(bench: Bench) -> None:
         for count in bench.settings.processes(cores(bench.records)):
             slow = threads == "default" and count > 1
             size = bench.settings.slowed_down if slow else bench.settings.at_pace
-            measured = parent(bench).run(launch.pool, configs(bench, count, size, **limit))
-            _add(bench, measured, **POOL, processes=count, threads=threads, waits="default")
+            times = LAUNCHES if slow and count == cores(bench.records) else 1
+            launches = [parent(bench).run(launch.pool, configs(bench, count, size, **limit)) for _ in range(times)]
+            _add(bench, launch.pooled(launches), **POOL, processes=count, threads=threads, waits="default")
 
 
 def scripts(bench: Bench) -> None:
@@ -108,12 +110,12 @@ def frameworks(bench: Bench) -> None:
     count = cores(bench.records)
     for way, start in (("loky", launch.loky), ("ray", launch.ray_tasks)):
         if way in bench.settings.frameworks and find_spec(way):
-            for threads, size, limit in (
-                ("framework", bench.settings.at_pace, {}),
-                ("all", bench.settings.slowed_down, {"threads": count}),
+            for threads, size, limit, times in (
+                ("framework", bench.settings.at_pace, {}, 1),
+                ("all", bench.settings.slowed_down, {"threads": count}, LAUNCHES),
             ):
-                measured = parent(bench).run(start, configs(bench, count, size, **limit))
-                _add(bench, measured, way=way, net="large", processes=count, threads=threads)
+                launches = [parent(bench).run(start, configs(bench, count, size, **limit)) for _ in range(times)]
+                _add(bench, launch.pooled(launches), way=way, net="large", processes=count, threads=threads)
             parent(bench).run(launch.end, way)
 
 

@@ -147,7 +147,7 @@ CLAIMS = [
     Claim("PE4", "Training runs side by side get less done", CHAPTER, OTHERS, judge_side_by_side, SLOWED_DOWN),
     Claim(
         "PE5",
-        "PatientParallelEnv takes at most a tenth of a core at steps of 20 ms, and 5% more time at any",
+        "PatientParallelEnv takes at most a tenth of a core and 2% more time at steps of 20 ms, and 5% more at any",
         CHAPTER,
         BUYS,
         judge_ours,

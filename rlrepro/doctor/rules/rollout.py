@@ -62,7 +62,7 @@ def whole_at_once(module, project):
             yield call, f"evaluate_actions gets all timesteps of {whole} at once", "low"  # its images are optional
     places = (advantages(module), kept_as_values(module), split_elsewhere(module, project, found))
     for call, whole in chain(*places, indexed_afterwards(module)):
-        if not _takes_parts_itself(module, project, call):
+        if not (_takes_parts_itself(module, project, call) or _is_drawn(module, module.function(call), whole)):
             yield call, f"{ast.unparse(call.func)} probably gets a whole rollout at once: {whole}", "low"
 
 
