@@ -60,10 +60,7 @@ def side_by_side(bench: Bench) -> None:
     settings, newest = bench.settings, _releases(bench)[-1]
     each = settings.run_workers, settings.crowd_step, settings.run_seconds
     for runs in settings.runs:
-        totals = {"theirs": [], "ours": []}
-        for _ in range(settings.turns):
-            for wait, found in totals.items():
-                found.append(newest.run(workloads.side_by_side, runs, wait, *each))
+        totals = newest.run(workloads.side_by_side, runs, ["theirs", "ours"], settings.turns, *each)
         for wait, found in totals.items():
             _add_median(bench, "throughput", found, wait=wait, runs=runs, workers=settings.run_workers)
         steps = Comparison(tuple(totals["ours"]), tuple(totals["theirs"]))

@@ -65,23 +65,35 @@ def seconds_on_core() -> tuple[float, float]:
     return (ran / 1e9, waited / 1e9) if ran else (time.thread_time(), 0.0)
 
 
-def side_by_side(runs: int, *settings) -> float:
-    """Steps per second of so many runs of `training(*settings)` at once, all together. They are forked, and begin
-    when all are ready."""
+def side_by_side(runs: int, waits: list[str], turns: int, *settings) -> dict[str, list[float]]:
+    """Steps per second of so many `trainings(waits, turns, *settings)` at once, all together, in each turn of each way
+    to wait. The processes are forked, and begin each turn when all are ready."""
     context = multiprocessing.get_context("fork")
     barrier, answers = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
     share = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
     with ProcessPoolExecutor(runs, **share) as processes, answers as allowed:
-        return sum(each.result(allowed) for each in [processes.submit(training, *settings) for _ in range(runs)])
+        started = [processes.submit(trainings, waits, turns, *settings) for _ in range(runs)]
+        rates = [each.result(allowed) for each in started]
+    return {wait: [sum(turn) for turn in zip(*(each[wait] for each in rates), strict=True)] for wait in waits}
 
 
-def training(wait: str, workers: int, seconds: float, duration: float) -> float:
-    """Steps per second of a training run: a policy of 64 units acts in `workers` environments, and every 8 steps takes
-    a gradient step."""
+def trainings(waits: list[str], turns: int, workers: int, seconds: float, duration: float) -> dict[str, list[float]]:
+    """Steps per second of training runs in `workers` environments, by the way to wait."""
+    envs = {wait: open_env(workers, seconds, wait) for wait in waits}
+    rates = {wait: [] for wait in waits}
+    for _ in range(turns):
+        for wait, env in envs.items():
+            rates[wait].append(training(env, duration))
+    for env in envs.values():
+        env.close()
+    return rates
+
+
+def training(env, duration: float) -> float:
+    """Steps per second of a training run: a policy of 64 units acts, and every 8 steps takes a gradient step."""
     import torch
     from torch import nn
 
-    env = open_env(workers, seconds, wait)
     policy = nn.Sequential(nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     optimizer, state, steps = torch.optim.Adam(policy.parameters()), env.reset(), 0
     _steps(env, env.rand_action(), WARM_UP)
@@ -95,9 +107,7 @@ def training(wait: str, workers: int, seconds: float, duration: float) -> float:
             optimizer.zero_grad()
             action.square().mean().backward()
             optimizer.step()
-    elapsed = time.perf_counter() - start
-    env.close()
-    return steps / elapsed
+    return steps / (time.perf_counter() - start)
 
 
 def _share(barrier) -> None:
