@@ -106,6 +106,7 @@ def menu(page, name, entry):
 def code_cells(page, path):
     """The notebook's code cells as JupyterLab saves them now."""
     menu(page, "File", "Save Notebook$")
+    until(lambda: path.read_text().rstrip().endswith("}"))  # JupyterLab empties the file before it writes
     return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
 

@@ -17,7 +17,7 @@ parser.add_argument("-n", "--jobs", type=int, default=1)
 parser.add_argument("-p", "--players", type=int, default=6)
 args = parser.parse_args()
 lock = multiprocessing.Lock()
-network = torch.nn.Linear(3, 256)
+network = torch.nn.Linear(3, 1024)
 """
 START = """
 def work(rank):
@@ -94,14 +94,14 @@ def test_work_of_one_process_at_a_time(tmp_path, work, confidence):
 @pytest.mark.parametrize(
     "network, confidence",
     [
-        ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Linear(64, 2))", "low"),
-        ("torch.nn.Sequential(torch.nn.Linear(3, 128), torch.nn.Linear(128, 2))", "high"),
+        ("torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Linear(16, 2))", "low"),
+        ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Linear(64, 2))", "high"),
         ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.LSTM(64, 64))", "high"),
         ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Linear(args.width, args.width))", "high"),
     ],
 )
 def test_networks_that_torch_computes_in_one_thread_anyway(tmp_path, network, confidence):
-    text = SETTINGS.replace("torch.nn.Linear(3, 256)", network)
+    text = SETTINGS.replace("torch.nn.Linear(3, 1024)", network)
     (tmp_path / "train.py").write_text(text + START.format("4"))
     assert confidence_in(tmp_path) == confidence
 

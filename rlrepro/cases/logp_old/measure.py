@@ -46,11 +46,7 @@ def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
 
 def live_by_line(bench: Bench) -> None:
     settings = bench.settings
-    size = {
-        "rows": settings.history_rows,
-        "gib": settings.history_gib,
-        "max_batchsize": settings.max_batchsize,
-    }
+    size = {"rows": settings.history_rows, "gib": settings.history_gib, "max_batchsize": settings.max_batchsize}
     for version in (BUGGY, FIXED):
         history = release(bench, version).run(workloads.history, **size, device=bench.device)
         setting = {"release": version, "events": history["events"], "fits": history["error"] is None, **size}
