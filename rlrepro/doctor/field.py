@@ -1,8 +1,8 @@
 """Precision and recall of the doctor on other people's code, from the judgements in the folder `field/`.
 
 `repositories.csv` lists public repositories with the commit that was read and their group: *steer* guided the rules,
-*count*, *fresh* and *latest* led to one correction each. *newest*, *last*, *next*, *blind*, *unseen* and *parallel*
-were counted after these.
+*count*, *fresh* and *latest* led to one correction each. *newest*, *last*, *next*, *blind*, *unseen*, *parallel*
+and *workers* were counted after these.
 `findings.csv` has the findings with at least medium confidence, the verdict of a reader who did not know the rules,
 and the current `confidence`, empty if the doctor no longer reports the finding. `sites.csv` has problems that readers
 found on their own, and the confidence with which the doctor reports them, if it does.
