@@ -66,18 +66,20 @@ def seconds_on_core() -> tuple[float, float]:
 
 
 def side_by_side(runs: int, waits: list[str], turns: int, *settings) -> dict[str, list[float]]:
-    """Steps per second of so many `trainings(waits, turns, *settings)` at once, all together, in each turn of each way
-    to wait. The processes are forked, and begin each turn when all are ready."""
+    """Steps per second of so many `train_in_turns(waits, turns, *settings)` at once, all together, in each turn of each
+    way to wait. The processes are forked, and begin each turn when all are ready."""
     context = multiprocessing.get_context("fork")
     barrier, answers = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
     share = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
     with ProcessPoolExecutor(runs, **share) as processes, answers as allowed:
-        started = [processes.submit(trainings, waits, turns, *settings) for _ in range(runs)]
+        started = [processes.submit(train_in_turns, waits, turns, *settings) for _ in range(runs)]
         rates = [each.result(allowed) for each in started]
     return {wait: [sum(turn) for turn in zip(*(each[wait] for each in rates), strict=True)] for wait in waits}
 
 
-def trainings(waits: list[str], turns: int, workers: int, seconds: float, duration: float) -> dict[str, list[float]]:
+def train_in_turns(
+    waits: list[str], turns: int, workers: int, seconds: float, duration: float
+) -> dict[str, list[float]]:
     """Steps per second of training runs in `workers` environments, by the way to wait."""
     envs = {wait: open_env(workers, seconds, wait) for wait in waits}
     rates = {wait: [] for wait in waits}
