@@ -71,4 +71,5 @@ def test_every_claim_gets_a_verdict(run, run_cli):
     assert unmeasured == {"SS1", "SS2", "SS3", "SS7"}  # of buffers of the article's own size
     assert all("(profile full)" in row["why"] for row in rows if row["id"] in unmeasured)
     untested = {row["id"] for row in rows if row["verdict"] == "not testable here"} - unmeasured
-    assert all("does not occur on this machine" in row["why"] for row in rows if row["id"] in untested)
+    premises = "does not occur on this machine", "does not grow in proportion here"  # beside other tests, in `tiny`
+    assert all(any(premise in row["why"] for premise in premises) for row in rows if row["id"] in untested)
