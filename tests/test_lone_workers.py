@@ -97,7 +97,9 @@ def test_work_of_one_process_at_a_time(tmp_path, work, confidence):
         ("torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Linear(16, 2))", "low"),
         ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Linear(64, 2))", "high"),
         ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.LSTM(64, 64))", "high"),
-        ("torch.nn.Sequential(torch.nn.Linear(3, 64), torch.nn.Linear(args.width, args.width))", "high"),
+        ("torch.nn.Sequential(torch.nn.Linear(3, 16), torch.nn.Linear(args.width, args.width))", "high"),
+        ("torch.nn.Sequential(torch.nn.Linear(3, args.width), torch.nn.Linear(args.width, 2))", "high"),
+        ("torch.nn.Sequential(torch.nn.Linear(args.states, 16), torch.nn.Linear(16, args.actions))", "low"),
     ],
 )
 def test_networks_that_torch_computes_in_one_thread_anyway(tmp_path, network, confidence):

@@ -105,18 +105,20 @@ def is_tiny(modules: list[Module]) -> bool:
     consist of linear layers of at most INPUTS inputs and WEIGHTS weights."""
     if any(LARGE.search(module.text) for module in modules):
         return False
-    layers = []
+    layers, unknown = [], {"in_features": set(), "out_features": set()}
     for module in modules:
         for call in module.calls("torch", "Linear"):
-            sizes = (
-                module.value(module.argument(call, name, k)) for k, name in enumerate(("in_features", "out_features"))
-            )
-            known = [size if isinstance(size, int) else None for size in sizes]
-            if known == [None, None]:
-                return False
-            inputs, outputs = (size or INPUTS for size in known)  # one that the code does not say is taken to be small
-            layers.append(inputs <= INPUTS and inputs * outputs <= WEIGHTS)
-    return bool(layers) and all(layers)
+            sizes = []
+            for place, name in enumerate(unknown):
+                node = module.argument(call, name, place)
+                size = module.value(node)
+                if not isinstance(size, int):  # of a state or an action, which is small if it is not said
+                    unknown[name].add(ast.unparse(node) if node else "")
+                    size = INPUTS
+                sizes.append(size)
+            layers.append(sizes[0] <= INPUTS and sizes[0] * sizes[1] <= WEIGHTS)
+    is_width_unknown = bool(set.intersection(*unknown.values()))  # of a layer between two others
+    return bool(layers) and all(layers) and not is_width_unknown
 
 
 def have_own_gpus(calls: list[tuple[Module, ast.Call]]) -> bool:

@@ -13,7 +13,7 @@ from rlrepro.cases.parallel_training.records import LAUNCHED
 from rlrepro.fixes import thread_budget, thread_variables
 from rlrepro.lab import Comparison, Release
 
-LAUNCHES = 4  # of as many processes as cores: they slow each other down by 2 times in one launch, by 50 in another
+LAUNCHES = 4  # of as many processes as cores: how much they slow each other down differs from launch to launch
 THREADS = {"default": {}, "one": {"threads": 1}}
 WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 

@@ -24,7 +24,7 @@ BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
 LEARNS = ("backward", "optim", "evaluate_actions")
 LARGE = re.compile(r"\b(Conv[23]d|TransformerEncoder|MultiheadAttention)\(")
 MADE_WHOLE = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
-DRAWS = {"random.sample", "random.choices", "numpy.random.choice"}
+SAMPLES = {"random.sample", "random.choices", "numpy.random.choice"}
 ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|observations|obs_|transition|episode", re.I)
 
 
@@ -112,7 +112,7 @@ def _is_drawn(module, function, whole: str) -> bool:
     }
     value = assigned.get(whole)
     made_of = [value, *(assigned[name] for name in names_in(value) if name in assigned)] if value else []
-    return any(module.name(call.func) in DRAWS for made in made_of for call in calls_in(made))
+    return any(module.name(call.func) in SAMPLES for made in made_of for call in calls_in(made))
 
 
 def _confidence(module, project) -> str:
