@@ -93,8 +93,10 @@ def interrupt(process: subprocess.Popen, kept: Path) -> None:
             listens = ending.SIGNAL is not None and (kept / f"{each.pid}.begun").exists()
             with suppress(psutil.NoSuchProcess):
                 each.send_signal(ending.SIGNAL if listens else signal.SIGINT)
-        for each in psutil.wait_procs(family, timeout=PATIENCE)[1]:
+        deaf = psutil.wait_procs(family, timeout=PATIENCE)[1]
+        for each in deaf:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
+        psutil.wait_procs(deaf, timeout=PATIENCE)  # a process that is killed is there for a moment longer
     with suppress(subprocess.TimeoutExpired):  # a process that is stuck in the kernel is left to it
         process.wait(PATIENCE)
