@@ -33,7 +33,7 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
     if isinstance(node, ast.Call) and last_name(node.func) == "list" and len(node.args) == 1:
         node = node.args[0]
     if isinstance(node, ast.ListComp):
-        named = is_positional(node.elt) and _named(assigned_name(module, node))
+        named = is_positional(node.elt) and _named(assigned_name(module, node)) and ".tolist()" not in module.text
         return short_text(node.elt) if named or is_array(module, node.elt) else None
     if isinstance(node, ast.List) and len(node.elts) == 1 and isinstance(node.elts[0], ast.Name):
         if not CONVOLUTION.search(module.text):
@@ -83,7 +83,8 @@ def _elements(module: Module, project: Project, node, calls: int) -> str | None:
     if transposed:
         return _last(name) if not elements and _named(_last(name)) else None
     elements = [*{ast.unparse(node): node for node in elements}.values()]  # each is searched for in the whole function
-    arrays = [node for node in elements if is_array(module, node) or (is_positional(node) and _named(_last(name)))]
+    named = _named(_last(name)) and ".tolist()" not in module.text  # the text may make lists of them
+    arrays = [node for node in elements if is_array(module, node) or (is_positional(node) and named)]
     return short_text(arrays[0]) if arrays and len(arrays) == len(elements) else None
 
 

@@ -1,7 +1,11 @@
-"""Whether a file can run: it finds what it imports from its project, and its names are bound somewhere."""
+"""Whether a file can run: it finds what it imports from its project, its names are bound somewhere, and its calls of
+the project's own functions have the arguments that these require."""
 
 import ast
 import builtins
+from collections.abc import Iterator
+from inspect import Parameter, Signature
+from pathlib import Path
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module
 from rlrepro.doctor.project import Project
@@ -12,19 +16,24 @@ DYNAMIC = ("globals()", "exec(", "__getattr__")  # code that binds names unseen
 
 def can_run(project: Project, module: Module) -> bool:
     """Whether nothing is evidently missing. Notebooks are taken to run, since magics bind names."""
-    if module.path.suffix != ".py" or any(word in module.text for word in DYNAMIC):
+    if module.path.suffix != ".py":
         return True
-    if any(isinstance(node, ast.ImportFrom) and _is_missing(project, module, node) for node in module.tree.body):
+    if any(_misses_import(project, other) for other in _imported_at_start(project, module)):
         return False
     bound = _bound(project, module)
-    if bound is None:
-        return True
-    unbound = (node for node in module.nodes[ast.Name] if node.id not in bound and not node.id.startswith("__"))
-    return not any(is_used(project, module, node) for node in unbound)
+    names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(node, bound))
+    wrong = (call for call in module.all_calls if not _fits(project, module, call))
+    return not any(is_used(project, module, node) for nodes in (names, wrong) for node in nodes)
+
+
+def _is_unbound(node: ast.Name, bound: set[str]) -> bool:
+    return node.id not in bound and not node.id.startswith("__")
 
 
 def _bound(project: Project, module: Module) -> set[str] | None:
-    """The names that are bound anywhere in a file, or None if it imports everything from an unknown module."""
+    """The names that are bound anywhere in a file, or None if some are bound unseen."""
+    if any(word in module.text for word in DYNAMIC):
+        return None
     bound = {*dir(builtins), *module.imports, *module.relative, *module.parameters}
     bound |= {node.id for node in module.nodes[ast.Name] if not isinstance(node.ctx, ast.Load)}
     bound |= {node.name for kind in (*FUNCTIONS, ast.ClassDef) for node in module.nodes[kind]}
@@ -42,6 +51,28 @@ def _bound(project: Project, module: Module) -> set[str] | None:
     return bound
 
 
+def _imported_at_start(project: Project, module: Module) -> list[Module]:
+    """A module and those of its project that are imported with it, whatever it does."""
+    found = [module]
+    for importer in found:
+        for node in _imports_at_start(importer):
+            path = project.file(importer.path, node.level, node.module or "")
+            other = project.read(path) if path else None
+            if other is not None and other not in found:
+                found.append(other)
+    return found
+
+
+def _imports_at_start(module: Module) -> Iterator[ast.ImportFrom]:
+    return (node for node in module.tree.body if isinstance(node, ast.ImportFrom))
+
+
+def _misses_import(project: Project, module: Module) -> bool:
+    return any(
+        _is_missing(project, module, node) or _lacks(project, module, node) for node in _imports_at_start(module)
+    )
+
+
 def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     """Whether a package of the project lacks a module that is imported from it. A package without other modules may get
     them from a compiler."""
@@ -53,3 +84,65 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     is_elsewhere = any(f"/{'/'.join(parts)}" in path.as_posix() for path in project.files)
     is_inner = node.level or len(parts) > 1
     return bool(is_inner) and not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)
+
+
+def _lacks(project: Project, module: Module, node: ast.ImportFrom) -> bool:
+    """Whether no module of the project that may be meant binds a name that is imported from it."""
+    if project.file(module.path, node.level, node.module or "") is None:
+        return False
+    dotted = (node.module or "").replace(".", "/")
+    ends = (f"/{dotted}.py", f"/{dotted}/__init__.py") if dotted else ("/__init__.py",)
+    others = [(path, project.read(path)) for path in project.files if path.as_posix().endswith(ends)]
+    for name in (alias.name for alias in node.names if alias.name != "*"):
+        if not any(other is None or _binds(project, path, other, name) for path, other in others):
+            return bool(others)
+    return False
+
+
+def _binds(project: Project, path: Path, module: Module, name: str) -> bool:
+    bound = _bound(project, module)
+    return bound is None or name in bound or any(path.parent.glob(name)) or any(path.parent.glob(f"{name}.*"))
+
+
+def _fits(project: Project, module: Module, call: ast.Call) -> bool:
+    """Whether a function or class of the project accepts the arguments of a call, as far as both can be seen."""
+    spreads = module.spreads(call) or any(isinstance(argument, ast.Starred) for argument in call.args)
+    if spreads or not isinstance(call.func, ast.Name) or call.func.id in module.parameters | {*module.stores}:
+        return True
+    target = project.definition(module, call.func)
+    if target is None or target.module.parents.get(target.node) is not target.module.tree or target.node.decorator_list:
+        return True
+    function = target.node
+    if isinstance(function, ast.ClassDef):
+        own = {node.name: node for node in function.body if isinstance(node, FUNCTIONS)}
+        if function.keywords or "__new__" in own or "__init__" not in own:
+            return True
+        function = own["__init__"]
+    namesakes = [node for kind in (*FUNCTIONS, ast.ClassDef) for node in target.module.nodes[kind]]
+    if function.decorator_list or [node.name for node in namesakes].count(target.node.name) > 1:
+        return True
+    return _accepts(function.args, call, is_method=function is not target.node)
+
+
+def _accepts(given: ast.arguments, call: ast.Call, *, is_method: bool) -> bool:
+    """Whether a call gives all parameters without a default, and no unknown ones."""
+    ordered = [*given.posonlyargs, *given.args]
+    optional = {*ordered[len(ordered) - len(given.defaults) :]}
+    optional |= {each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default}
+    kinds = [
+        (Parameter.POSITIONAL_ONLY, given.posonlyargs),
+        (Parameter.POSITIONAL_OR_KEYWORD, given.args),
+        (Parameter.VAR_POSITIONAL, filter(None, [given.vararg])),
+        (Parameter.KEYWORD_ONLY, given.kwonlyargs),
+        (Parameter.VAR_KEYWORD, filter(None, [given.kwarg])),
+    ]
+    parameters = [
+        Parameter(each.arg, kind, default=None if each in optional else Parameter.empty)
+        for kind, of_kind in kinds
+        for each in of_kind
+    ]
+    try:
+        Signature(parameters[is_method:]).bind(*call.args, **{keyword.arg: None for keyword in call.keywords})
+    except TypeError:
+        return False
+    return True

@@ -113,7 +113,8 @@ def is_tiny(modules: list[Module]) -> bool:
                 node = module.argument(call, name, place)
                 size = module.value(node)
                 if not isinstance(size, int):  # of a state or an action, which is small if it is not said
-                    unknown[name].add(ast.unparse(node) if node else "")
+                    width = node.value if isinstance(node, ast.Subscript) else node  # widths of the list sizes[i]
+                    unknown[name].add(ast.unparse(width) if width else "")
                     size = INPUTS
                 sizes.append(size)
             layers.append(sizes[0] <= INPUTS and sizes[0] * sizes[1] <= WEIGHTS)

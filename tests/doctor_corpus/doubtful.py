@@ -71,6 +71,36 @@ from {} import SAC
 torch.autograd.set_detect_anomaly(True)
 SAC("MlpPolicy", "Pendulum-v1").learn(1000)
 """
+RATES = f"import torch\nfrom agent import Agent\n{ON}Agent({{}}, {{}})"
+WIDTHS = """
+import torch
+from multiprocessing import Process
+def build(states, actions, sizes):
+    return torch.nn.Sequential(torch.nn.Linear(states, {0}), torch.nn.Tanh(), torch.nn.Linear({1}, actions))
+net = build(4, 2, [400, 300])
+def work(states):
+    net(states).sum().backward()
+for k in range(8):
+    Process(target=work).start()
+"""
+POSITIONS = """
+import torch
+net = torch.nn.Conv2d(4, 32, 8)
+state = net.weight.numpy()
+def learn(batch):
+    states = [sample[0] for sample in batch]
+    return torch.tensor(states)
+learn([{}])
+"""
+STARTS = """
+import torch
+from multiprocessing import Process
+from worker import work
+for k in range(8):
+    Process(target=work).start()
+"""
+WORKER = "import torch\ndef work():\n    net = {}\n    net(torch.ones(1, 64)).backward()\n"
+NET = "class Net(torch.nn.Linear): pass\n"
 
 DOUBTFUL = {
     "a function that nothing calls": ("TO002", {"agent.py": DEBUG}, RUN),
@@ -97,11 +127,44 @@ DOUBTFUL = {
         {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
         {"params.py": "EPOCHS = 3"},
     ),
+    "a name that the imported file lacks": (
+        "TO002",
+        {"agent.py": "class Agent: pass", "train.py": f"import torch\nfrom agent import Actor\n{ON}"},
+        {"agent.py": "class Actor: pass"},
+    ),
+    "an imported file that can't be imported": (
+        "TO002",
+        {"nets.py": "", "agent.py": "from nets import Net", "train.py": f"import torch\nfrom agent import Agent\n{ON}"},
+        {"agent.py": "class Agent: pass"},
+    ),
+    "a call without a required argument": (
+        "TO002",
+        {
+            "agent.py": "class Agent:\n    def __init__(self, env, *, size=2, rate): pass",
+            "train.py": RATES.format(1, ""),
+        },
+        {"train.py": RATES.format(1, "rate=2")},
+    ),
+    "a call with an unknown argument": (
+        "TO002",
+        {"agent.py": "def Agent(env, /, rate): pass", "train.py": RATES.format("env=1", "rate=2")},
+        {"train.py": RATES.format(1, "rate=2")},
+    ),
+    "processes that fail at a name that is bound nowhere": (
+        "PT001",
+        {"worker.py": WORKER.format("Net(64, 1)"), "train.py": STARTS},
+        {"worker.py": NET + WORKER.format("Net(64, 1)")},
+    ),
     "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
     "a script that trains nothing": (
         "TO002",
         {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\nprint(play())\ndef play(): pass"},
         {"watch.py": "import torch\ntorch.autograd.set_detect_anomaly(True)\ntrain()\ndef train(): pass"},
+    ),
+    "samples that may be lists of numbers": (
+        "TO001",
+        {"train.py": POSITIONS.format("(state.tolist(), 0)")},
+        {"train.py": POSITIONS.format("(state, 0)")},
     ),
     "short vectors in small minibatches": (
         "TO001",
@@ -138,6 +201,11 @@ DOUBTFUL = {
         {"train.py": WORKERS.format(16, 128)},
         {"train.py": WORKERS.format(16, 256)},
     ),
+    "layers whose widths are in a list": (
+        "PT001",
+        {"train.py": WIDTHS.format(10, 10)},
+        {"train.py": WIDTHS.format("sizes[0]", "sizes[-1]")},
+    ),
     "threads set late, by a call that still has an effect": (
         "PT003",
         {"train.py": f"{ON_IN_FILE}torch.set_num_threads(1)"},
@@ -152,6 +220,11 @@ DOUBTFUL = {
         "TO002",
         {"train.py": JAX.format("sbx")},
         {"train.py": JAX.format("stable_baselines3")},
+    ),
+    "training in Ray's processes": (
+        "TO002",
+        {"train.py": f"import ray\n{ON_IN_FILE}".replace("torch.ones(1).backward()", "ray.tune.run('PPO')")},
+        {"train.py": f"import ray\n{ON_IN_FILE}"},
     ),
     "a rollout without a graph": (
         "RO001",

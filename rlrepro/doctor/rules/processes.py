@@ -9,6 +9,7 @@ from rlrepro.doctor.finding import rule
 from rlrepro.doctor.likely_processes import likely_work
 from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
+from rlrepro.doctor.runnable import can_run
 from rlrepro.doctor.thread_limits import is_limited
 from rlrepro.doctor.workload import TORCH_OPS, is_tiny, trains, workload_of
 
@@ -51,12 +52,13 @@ def no_limit(module, project):
         if work is not None and not is_limited(module, project, reached, start):
             seen.add(start.call)
             message = f"each of these processes {work.what} ({_where(module, work)}) with one thread per core"
-            cheap = (
+            idle = (
                 any("cuda" in file.text for file in (module, start.target.module))
                 or is_locked(work.module, work.node)
                 or is_tiny([*project.imported_by(module), *reached.modules])
+                or not all(can_run(project, other) for other in reached.modules)
             )
-            yield start.call, message, "high" if work.sure and not cheap else "low"
+            yield start.call, message, "high" if work.sure and not idle else "low"
     for call, work in likely.items():
         if call not in seen:
             yield call, f"{work.what} in each process ({_where(module, work)}), with one thread per core", "low"

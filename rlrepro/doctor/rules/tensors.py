@@ -14,7 +14,7 @@ from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 OPTIONS = {"args", "arg", "opt", "opts", "params", "cfg", "config", "conf", "hparams", "flags", "settings"}
-JAX = {"sbx", "flax", "optax"}
+ELSEWHERE = {"sbx", "flax", "optax", "ray"}  # packages that train without torch, or in other processes
 ALGORITHMS = {"A2C", "DDPG", "DQN", "PPO", "SAC", "TD3"}
 DEBUGS = re.compile(r"debug|(^|_)nan(_|$)", re.IGNORECASE)
 TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
@@ -100,10 +100,10 @@ def _settings(module) -> Iterator[ast.expr]:
 
 
 def _trains_nothing(module, project) -> bool:
-    """Whether a file trains with JAX instead of torch, or is a script, imported by no other, that calls nothing that
-    sounds like training."""
+    """Whether a file trains with JAX or in Ray's processes instead of its own, or is a script, imported by no other,
+    that calls nothing that sounds like training."""
     names = {full.split(".")[-1] for full in module.imports.values() if full.startswith("stable_baselines3.")}
-    if module.packages() & JAX and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
+    if module.packages() & ELSEWHERE and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
         return True
     if module.path.suffix != ".py":
         return False
