@@ -8,7 +8,7 @@ from rlrepro.doctor import examine, finding
 from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.scan import UnknownCode
 
-from .doctor_corpus import DOUBTFUL, INNOCENT, TROUBLED
+from .doctor_corpus import BROKEN, DOUBTFUL, INNOCENT, TROUBLED
 from .doctor_corpus_found import LIKELY, UNLIKELY
 from .doctor_texts import PPO, codes, examined, versions_for
 
@@ -27,9 +27,9 @@ def test_what_only_looks_like_it_is_left_alone(tmp_path, title):
     assert codes(examined(tmp_path, text, versions=versions_for(given))) == set()
 
 
-@pytest.mark.parametrize("title", DOUBTFUL)
+@pytest.mark.parametrize("title", DOUBTFUL | BROKEN)
 def test_what_may_not_run_or_matter_has_low_confidence(tmp_path, title):
-    code, files, change = DOUBTFUL[title]
+    code, files, change = (DOUBTFUL | BROKEN)[title]
     (tmp_path / ".git").mkdir()
     for written, expected in ((files, True), (change, False)):
         for name, text in written.items():

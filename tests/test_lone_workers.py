@@ -42,6 +42,7 @@ STEP = "network(torch.ones(64, 3)).sum().backward()"
     [
         ("args.num_workers", None),
         ("0, args.num_workers", None),
+        ("self.args.num_workers", None),
         ("settings['workers']", None),
         ("1, args.num_workers", "high"),
         ("args.players", "high"),

@@ -71,10 +71,10 @@ EXPECTED = {  # with the effect, without it, and how it is taken away
     "LA7": ("refuted", "supported", change("large_actions.stored", 100.0, features=EMBEDDED)),
     "LA8": ("partly", "supported", change("large_actions.since_start_peak", lambda r: r.setting["stored"])),
     "PE1": ("supported", "refuted", change("spinning_parent.parent_cpu", 0.05)),
-    "PE2": ("supported", "refuted", change("spinning_parent.ours_ratio", 1.0)),
+    "PE2": ("refuted", "supported", change("spinning_parent.ours_ratio", 1.2)),
     "PE3": ("supported", "refuted", change("spinning_parent.crowd_ratio", 1.0)),
     "PE4": ("supported", "refuted", change("spinning_parent.side_by_side_ratio", 1.0)),
-    "PE5": ("refuted", "supported", change("spinning_parent.ours_ratio", 1.0)),
+    "PE5": ("supported", "refuted", change("spinning_parent.ours_ratio", 1.2)),
     "PE6": ("supported", "refuted", change("spinning_parent.steps_late", 0)),
 }
 

@@ -16,6 +16,10 @@ SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "s
 SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
 SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens"}
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
+OF_VECTORS = re.compile(r"CartPole|LunarLander|MountainCar|Pendulum|Acrobot|Hopper|HalfCheetah|Walker2?d?-v|Swimmer")
+OF_IMAGES = re.compile(
+    r"ALE/|NoFrameskip|Breakout|Pong|Invaders|CarRacing|Doom|Mario|MiniGrid|make_atari|AtariPre|pixels", re.IGNORECASE
+)
 SHORT = ("s", "s_", "s_prime", "s2", "ns")  # names of states in many small scripts
 BATCH_SIZE = re.compile(r"batch[_-]?size['\"]?\s*[,:=][^\d\n]{0,40}?(\d+)", re.IGNORECASE)
 MANY = 128  # vectors in a minibatch, from which on their conversion takes a tenth of an update of a small network
@@ -49,7 +53,8 @@ def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
     from a replay buffer in every step. A rollout of vectors is converted once, after far slower environment steps, and
     a single image only matters where the agent acts."""
     near = project.imported_by(module)
-    has_images = any(CONVOLUTION.search(other.text) for other in near)
+    vectors, images = (any(kind.search(other.text) for other in near) for kind in (OF_VECTORS, OF_IMAGES))
+    has_images = any(CONVOLUTION.search(other.text) for other in near) and (images or not vectors)
     function = module.function(call)
     if isinstance(call.args[0], ast.List):
         return has_images and bool(ACTS.match(getattr(function, "name", "")))

@@ -44,17 +44,21 @@ def is_one_by_default(module: Module, project: Project, number: ast.AST | None) 
         settings = module.stores.get(last_name(number.value))
         items = zip(settings.keys, settings.values, strict=True) if isinstance(settings, ast.Dict) else ()
         return any(module.value(key) == number.slice.value and module.value(value) == 1 for key, value in items)
-    if not isinstance(number, ast.Attribute) or not isinstance(number.value, ast.Name):
+    if not isinstance(number, ast.Attribute) or not isinstance(number.value, ast.Name | ast.Attribute):
         return False
-    option = number.attr.replace("_", "[-_]")
-    for other in project.imported_by(module):
-        for call in other.methods("add_argument"):
-            names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-            names = [name for name in names if name.startswith("--")]  # others may be options of any command
-            if any(re.fullmatch(f"--{option}", name) for name in names):
-                passed = re.compile(rf"({'|'.join(map(re.escape, names))})[ =]+(?!1\b)\d")
-                return other.value(other.argument(call, "default")) == 1 and not project.mentions(passed, module.path)
-    return False
+    defaults = set()
+    for option in {number.attr, number.attr.replace("_", "-")}:
+        for other in project.modules_with(f"--{option}"):
+            options = [call for call in other.methods("add_argument") if _has_option(other, call, option)]
+            defaults |= {other.value(other.argument(call, "default")) == 1 for call in options}
+    if defaults != {True}:
+        return False
+    passed = re.compile(rf"--{number.attr.replace('_', '[-_]')}[ =]+(?!1\b)\d")
+    return not project.mentions(passed, module.path)
+
+
+def _has_option(module: Module, call: ast.Call, option: str) -> bool:
+    return any(module.value(argument) == f"--{option}" for argument in call.args)
 
 
 def number_of_iterations(module: Module, loop: ast.AST) -> ast.AST | None:

@@ -3,6 +3,7 @@ the project's own functions have the arguments that these require."""
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -11,6 +12,8 @@ from rlrepro.doctor.ast_index import FUNCTIONS, Module
 from rlrepro.doctor.project import Project
 from rlrepro.doctor.usage import is_used
 
+LOCAL = {"agent", "agents", "buffer", "common", "config", "env", "envs", "memory", "model", "models"}
+LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs
 DYNAMIC = ("globals()", "exec(", "__getattr__")  # code that binds names unseen
 
 
@@ -82,8 +85,14 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     if any(target.is_dir() or any(target.parent.glob(f"{target.name}.*")) for target in targets):
         return False
     is_elsewhere = any(f"/{'/'.join(parts)}" in path.as_posix() for path in project.files)
-    is_inner = node.level or len(parts) > 1
-    return bool(is_inner) and not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)
+    if not node.level and len(parts) == 1:
+        return is_elsewhere and parts[0] in LOCAL and not _changes_path(project)
+    return not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)
+
+
+def _changes_path(project: Project) -> bool:
+    """Whether modules may be found elsewhere than beside the file that imports them."""
+    return project.is_installable or any("sys.path" in text or "PYTHONPATH" in text for text in project.files.values())
 
 
 def _lacks(project: Project, module: Module, node: ast.ImportFrom) -> bool:
@@ -105,9 +114,13 @@ def _binds(project: Project, path: Path, module: Module, name: str) -> bool:
 
 
 def _fits(project: Project, module: Module, call: ast.Call) -> bool:
-    """Whether a function or class of the project accepts the arguments of a call, as far as both can be seen."""
-    spreads = module.spreads(call) or any(isinstance(argument, ast.Starred) for argument in call.args)
-    if spreads or not isinstance(call.func, ast.Name) or call.func.id in module.parameters | {*module.stores}:
+    """Whether a function, class or method of the project accepts the arguments of a call, as far as both can be
+    seen."""
+    if module.spreads(call) or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return True
+    if isinstance(call.func, ast.Attribute):
+        return _has_method(project, module, call)
+    if not isinstance(call.func, ast.Name) or call.func.id in module.parameters | {*module.stores}:
         return True
     target = project.definition(module, call.func)
     if target is None or target.module.parents.get(target.node) is not target.module.tree or target.node.decorator_list:
@@ -122,6 +135,27 @@ def _fits(project: Project, module: Module, call: ast.Call) -> bool:
     if function.decorator_list or [node.name for node in namesakes].count(target.node.name) > 1:
         return True
     return _accepts(function.args, call, is_method=function is not target.node)
+
+
+def _has_method(project: Project, module: Module, call: ast.Call) -> bool:
+    """Whether the object of a method call has that method, with these parameters. Only for a variable that is assigned
+    once, to an instance of a class whose bases are all in the project."""
+    owner = call.func.value
+    created = module.stores.get(owner.id) if isinstance(owner, ast.Name) else None
+    if not isinstance(created, ast.Call) or module.function(created) is not module.function(call):
+        return True
+    stored = [node for node in module.nodes[ast.Name] if node.id == owner.id and not isinstance(node.ctx, ast.Load)]
+    cls = project.definition(module, created.func)
+    if len(stored) != 1 or cls is None or not isinstance(cls.node, ast.ClassDef):
+        return True
+    line = project.ancestry(cls)
+    bases = [base for above in line for base in above.node.bases if ast.unparse(base) != "object"]
+    if len(bases) != len(line) - 1 or any(above.node.keywords or above.node.decorator_list for above in line):
+        return True
+    method = project.method(cls, call.func.attr)
+    if method is None:
+        return any(re.search(rf"\b{call.func.attr} =|attr", ast.unparse(above.node)) for above in line)
+    return bool(method.node.decorator_list) or _accepts(method.node.args, call, is_method=True)
 
 
 def _accepts(given: ast.arguments, call: ast.Call, *, is_method: bool) -> bool:

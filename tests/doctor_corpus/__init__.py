@@ -2,13 +2,14 @@
 
 TROUBLED  title: (codes, releases, text)
 INNOCENT  title: (releases, text)
-DOUBTFUL  title: (code, files, change): a finding of low confidence, and files after which it has more
+DOUBTFUL, BROKEN  title: (code, files, change): a finding of low confidence, and files after which it has more
 """
 
 from . import actions, processes, rllib, rollouts, tensors, threads, tianshou, torchrl
+from .broken import BROKEN
 from .doubtful import DOUBTFUL
 
-__all__ = ["DOUBTFUL", "INNOCENT", "TROUBLED"]
+__all__ = ["BROKEN", "DOUBTFUL", "INNOCENT", "TROUBLED"]
 
 
 def _together(*parts):

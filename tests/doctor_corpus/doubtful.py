@@ -71,7 +71,7 @@ from {} import SAC
 torch.autograd.set_detect_anomaly(True)
 SAC("MlpPolicy", "Pendulum-v1").learn(1000)
 """
-RATES = f"import torch\nfrom agent import Agent\n{ON}Agent({{}}, {{}})"
+TEMPLATE = "import torch\ntorch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
 WIDTHS = """
 import torch
 from multiprocessing import Process
@@ -92,15 +92,6 @@ def learn(batch):
     return torch.tensor(states)
 learn([{}])
 """
-STARTS = """
-import torch
-from multiprocessing import Process
-from worker import work
-for k in range(8):
-    Process(target=work).start()
-"""
-WORKER = "import torch\ndef work():\n    net = {}\n    net(torch.ones(1, 64)).backward()\n"
-NET = "class Net(torch.nn.Linear): pass\n"
 
 DOUBTFUL = {
     "a function that nothing calls": ("TO002", {"agent.py": DEBUG}, RUN),
@@ -117,43 +108,10 @@ DOUBTFUL = {
         {"agent.py": AGENT, "other.py": "class Agent: pass", "train.py": "from other import Agent\nAgent().learn()"},
         {"train.py": "from agent import Agent\nAgent().learn()"},
     ),
-    "an import that the project lacks": (
+    "a template that nothing imports": (
         "TO002",
-        {"envs/__init__.py": "", "envs/maze.py": "", "train.py": f"import torch\nfrom envs.cave import Cave\n{ON}"},
-        {"envs/cave.py": "class Cave: pass"},
-    ),
-    "a name that is bound nowhere": (
-        "TO002",
-        {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
-        {"params.py": "EPOCHS = 3"},
-    ),
-    "a name that the imported file lacks": (
-        "TO002",
-        {"agent.py": "class Agent: pass", "train.py": f"import torch\nfrom agent import Actor\n{ON}"},
-        {"agent.py": "class Actor: pass"},
-    ),
-    "an imported file that can't be imported": (
-        "TO002",
-        {"nets.py": "", "agent.py": "from nets import Net", "train.py": f"import torch\nfrom agent import Agent\n{ON}"},
-        {"agent.py": "class Agent: pass"},
-    ),
-    "a call without a required argument": (
-        "TO002",
-        {
-            "agent.py": "class Agent:\n    def __init__(self, env, *, size=2, rate): pass",
-            "train.py": RATES.format(1, ""),
-        },
-        {"train.py": RATES.format(1, "rate=2")},
-    ),
-    "a call with an unknown argument": (
-        "TO002",
-        {"agent.py": "def Agent(env, /, rate): pass", "train.py": RATES.format("env=1", "rate=2")},
-        {"train.py": RATES.format(1, "rate=2")},
-    ),
-    "processes that fail at a name that is bound nowhere": (
-        "PT001",
-        {"worker.py": WORKER.format("Net(64, 1)"), "train.py": STARTS},
-        {"worker.py": NET + WORKER.format("Net(64, 1)")},
+        {"template.py": TEMPLATE, "train.py": "def train(): pass"},
+        {"train.py": "import template"},
     ),
     "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
     "a script that trains nothing": (
@@ -175,6 +133,11 @@ DOUBTFUL = {
         "TO001",
         {"train.py": SAMPLED.format("size=64", "")},
         {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)")},
+    ),
+    "vectors beside a network for images": (
+        "TO001",
+        {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)\ngym.make('CartPole-v1')")},
+        {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)\ngym.make('ALE/Pong-v5')")},
     ),
     "one image for each update": (
         "TO001",

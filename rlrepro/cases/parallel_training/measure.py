@@ -13,7 +13,7 @@ from rlrepro.cases.parallel_training.records import LAUNCHED
 from rlrepro.fixes import thread_budget, thread_variables
 from rlrepro.lab import Comparison, Release
 
-LAUNCHES = 4  # of as many processes as cores: how much they slow each other down differs from launch to launch
+LAUNCHES = 4  # of as many processes as cores, and half as many of the most: their slowdown differs by launch
 THREADS = {"default": {}, "one": {"threads": 1}}
 WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 
@@ -43,10 +43,12 @@ def prepare(bench: Bench) -> None:
 def pools(bench: Bench) -> None:
     """Pools of growing size, with torch's own threads and with one thread each."""
     for threads, limit in THREADS.items():
-        for count in bench.settings.processes(cores(bench.records)):
+        counts = bench.settings.processes(cores(bench.records))
+        launches_of = {cores(bench.records): LAUNCHES, counts[-1]: LAUNCHES // 2}
+        for count in counts:
             slow = threads == "default" and count > 1
             size = bench.settings.slowed_down if slow else bench.settings.at_pace
-            times = LAUNCHES if slow and count == cores(bench.records) else 1
+            times = launches_of.get(count, 1) if slow else 1
             launches = [parent(bench).run(launch.pool, configs(bench, count, size, **limit)) for _ in range(times)]
             _add(bench, launch.pooled(launches), **POOL, processes=count, threads=threads, waits="default")
 
@@ -110,11 +112,11 @@ def frameworks(bench: Bench) -> None:
     count = cores(bench.records)
     for way, start in (("loky", launch.loky), ("ray", launch.ray_tasks)):
         if way in bench.settings.frameworks and find_spec(way):
-            for threads, size, limit, times in (
-                ("framework", bench.settings.at_pace, {}, 1),
-                ("all", bench.settings.slowed_down, {"threads": count}, LAUNCHES),
+            for threads, size, limit in (
+                ("framework", bench.settings.at_pace, {}),
+                ("all", bench.settings.slowed_down, {"threads": count}),
             ):
-                launches = [parent(bench).run(start, configs(bench, count, size, **limit)) for _ in range(times)]
+                launches = [parent(bench).run(start, configs(bench, count, size, **limit)) for _ in range(LAUNCHES)]
                 _add(bench, launch.pooled(launches), way=way, net="large", processes=count, threads=threads)
             parent(bench).run(launch.end, way)
 

@@ -34,8 +34,8 @@ SETTINGS = {
     "smoke": Settings((5e-5, 2e-4, 1e-3, LONG), 0.05, 25, (1, 2, 4), 1e-3, (1, 2, 4), 2, 0.4, 2),
     "full": Settings(
         (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, LONG, 0.1),
-        block_seconds=0.5,
-        blocks=11,
+        block_seconds=0.2,
+        blocks=41,
         crowds=(1, 2, 4, 8),
         crowd_step=1e-3,
         runs=(1, 2, 4, 8),

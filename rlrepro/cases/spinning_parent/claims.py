@@ -12,7 +12,8 @@ from rlrepro.lab.units import format_value
 KEEPS, LEAVES = 0.8, 0.2  # of a core: from here on it is kept busy, up to here it is left to others
 COMMIT = 1.1  # how many times faster the commit measured the loop to be, in frames per second
 SLOWER = 1.1  # how many times longer counts as slowed down, beyond the noise of a machine that has other work
-OURS_CPU, OURS_LONG, OURS_SHORT = 0.1, 1.02, 1.05  # what sleeping may cost: of a core; of the time of a step
+OURS_CPU, OURS_TIME = 0.1, 1.05  # what sleeping may cost: of a core, and of the time of a step
+SHORT = 1e-3  # seconds of environments' steps, up to which a wake-up weighs most
 
 
 def _cores(records: Records) -> int:
@@ -49,10 +50,16 @@ def judge_core_kept_busy(records: Records) -> Verdict:
 def judge_faster(records: Records) -> Finding | Verdict:
     if verdict := _one_core(records):
         return verdict
-    slowest = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
-    figure = f"with {environments(slowest)}, sleeping takes at most {_time(slowest)}"
+    figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {_short_steps(records)}× the time"
     because = {"refuted": "even where the parent has a core to itself"}
-    return Finding(figure, [_as_estimate(slowest)], because)
+    return Finding(figure, [_short_steps(records)], because)
+
+
+def _short_steps(records: Records) -> Estimate:
+    """How many times as long short steps take with ours, by all samples of all their lengths: the largest of several
+    noisy ratios would be too large."""
+    short = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] <= SHORT]
+    return estimate(np.abs, short)
 
 
 def judge_crowd(records: Records) -> Finding | Verdict:
@@ -89,10 +96,14 @@ def judge_ours(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
     cpu = _as_estimate(records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG))
-    long = _as_estimate(records.get("spinning_parent.ours_ratio", seconds=LONG))
-    slowest = max(records.all("spinning_parent.ours_ratio"), key=lambda record: record.value)
-    figure = f"steps of {format_value(LONG, 's')}: {cpu} cores, {long}× the time; at most {_time(slowest)}"
-    compared = (cpu, OURS_CPU), (long, OURS_LONG), (_as_estimate(slowest), OURS_SHORT)
+    short = _short_steps(records)
+    longer = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] > SHORT]
+    slowest = max(map(_as_estimate, longer))
+    figure = (
+        f"steps of {format_value(LONG, 's')}: {cpu} cores; of at most {format_value(SHORT, 's')}: {short}× the time, "
+        f"longer ones at most {slowest}×"
+    )
+    compared = (cpu, OURS_CPU), (short, OURS_TIME), *((_as_estimate(record), OURS_TIME) for record in longer)
     holds = all(number <= bound for number, bound in compared)
     return weighed("supported" if holds else "refuted", figure, "ours against torchrl's own, in turns", *compared)
 
@@ -120,10 +131,6 @@ def environments(record: Record) -> str:
     return f"{count} environment{'s' * (count != 1)}"
 
 
-def _time(record: Record) -> str:
-    return f"{_as_estimate(record)}× the time (environments' steps of {format_value(record.setting['seconds'], 's')})"
-
-
 SLOWED_DOWN = at_least(SLOWER)
 SEE, OTHERS = "See the parent work", "What it costs others"
 BUYS, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
@@ -147,7 +154,7 @@ CLAIMS = [
     Claim("PE4", "Training runs side by side get less done", CHAPTER, OTHERS, judge_side_by_side, SLOWED_DOWN),
     Claim(
         "PE5",
-        "PatientParallelEnv takes at most a tenth of a core and 2% more time at steps of 20 ms, and 5% more at any",
+        "PatientParallelEnv takes at most a tenth of a core, and at most 5% more time",
         CHAPTER,
         BUYS,
         judge_ours,

@@ -1,7 +1,7 @@
 """Figures of the chapter, each from records."""
 
 from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING
-from rlrepro.cases.spinning_parent.claims import OURS_SHORT, environments
+from rlrepro.cases.spinning_parent.claims import OURS_TIME, environments
 from rlrepro.evidence import figures
 from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
@@ -69,7 +69,7 @@ def plot_ours_ratio(records: Records):
     ratios = sorted(records.all("spinning_parent.ours_ratio"), key=lambda record: record.setting["seconds"])
     figures.draw_line(axes, {record.setting["seconds"]: record for record in ratios}, figures.OURS, "_ours", x="s")
     axes.axhline(1, color=figures.NEUTRAL, linewidth=1)
-    axes.axhline(OURS_SHORT, color=figures.BUGGY, linestyle=":")
+    axes.axhline(OURS_TIME, color=figures.BUGGY, linestyle=":")
     figures.seconds_axis(axes.xaxis)
     axes.set(xlabel=STEP, ylabel="ours over theirs (dotted: 5% slower)")
     record = ratios[0]

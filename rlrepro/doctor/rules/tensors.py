@@ -107,9 +107,27 @@ def _trains_nothing(module, project) -> bool:
         return True
     if module.path.suffix != ".py":
         return False
+    named = [other for other in project.modules_with(module.path.stem) if other is not module]
     imported = re.compile(rf"(from|import)\s[^\n]*\b{re.escape(module.path.stem)}\b")
-    return not any(TRAINING.search(last_name(call.func)) for call in module.all_calls) and not any(
-        imported.search(other.text) for other in project.modules_with(module.path.stem) if other is not module
+    if any(imported.search(other.text) for other in named):
+        return False
+    if not any(TRAINING.search(last_name(call.func)) for call in module.all_calls):
+        return True
+    near = module.path.parents[:2]
+    is_loaded = any(other.path.parent in near for other in project.modules_with("importlib"))
+    return not (named or is_loaded or project.configures(module.path.stem) or _starts(module, project))
+
+
+def _starts(module, project) -> bool:
+    """Whether a file that is run as a script does more than define."""
+    calls = [call for call in module.all_calls if module.function(call) is module.tree]
+    if any(TRAINING.search(last_name(call.func)) for call in calls):
+        return True
+    names = (node for node in module.nodes[ast.Name] if module.function(node) is module.tree)
+    return any(
+        project.definition(module, node) is not None
+        for node in names
+        if not isinstance(module.parents[node], ast.ClassDef)
     )
 
 

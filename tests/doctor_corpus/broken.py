@@ -1,0 +1,74 @@
+"""What can't run, and the files after which it can."""
+
+from .doubtful import ON
+
+RATES = f"import torch\nfrom agent import Agent\n{ON}Agent({{}}, {{}})"
+METHODS = f"import torch\nfrom agent import Agent\n{ON}agent = Agent()\nagent.{{}}"
+STARTS = """
+import torch
+from multiprocessing import Process
+from worker import work
+for k in range(8):
+    Process(target=work).start()
+"""
+WORKER = "import torch\ndef work():\n    net = {}\n    net(torch.ones(1, 64)).backward()\n"
+NET = "class Net(torch.nn.Linear): pass\n"
+
+BROKEN = {
+    "an import that the project lacks": (
+        "TO002",
+        {"envs/__init__.py": "", "envs/maze.py": "", "train.py": f"import torch\nfrom envs.cave import Cave\n{ON}"},
+        {"envs/cave.py": "class Cave: pass"},
+    ),
+    "a name that is bound nowhere": (
+        "TO002",
+        {"params.py": "", "train.py": f"import torch\nfrom params import *\n{ON}print(EPOCHS)"},
+        {"params.py": "EPOCHS = 3"},
+    ),
+    "a name that the imported file lacks": (
+        "TO002",
+        {"agent.py": "class Agent: pass", "train.py": f"import torch\nfrom agent import Actor\n{ON}"},
+        {"agent.py": "class Actor: pass"},
+    ),
+    "an imported file that can't be imported": (
+        "TO002",
+        {"nets.py": "", "agent.py": "from nets import Net", "train.py": f"import torch\nfrom agent import Agent\n{ON}"},
+        {"agent.py": "class Agent: pass"},
+    ),
+    "a call without a required argument": (
+        "TO002",
+        {
+            "agent.py": "class Agent:\n    def __init__(self, env, *, size=2, rate): pass",
+            "train.py": RATES.format(1, ""),
+        },
+        {"train.py": RATES.format(1, "rate=2")},
+    ),
+    "a call with an unknown argument": (
+        "TO002",
+        {"agent.py": "def Agent(env, /, rate): pass", "train.py": RATES.format("env=1", "rate=2")},
+        {"train.py": RATES.format(1, "rate=2")},
+    ),
+    "a call of a method that its class lacks": (
+        "TO002",
+        {"agent.py": "class Agent:\n    def fit(self): pass", "train.py": METHODS.format("train()")},
+        {"train.py": METHODS.format("fit()")},
+    ),
+    "a call of a method with an unknown argument": (
+        "TO002",
+        {
+            "agent.py": "class Base:\n    def act(self, obs): pass\nclass Agent(Base): pass",
+            "train.py": METHODS.format("act(s=1)"),
+        },
+        {"train.py": METHODS.format("act(obs=1)")},
+    ),
+    "a module that is elsewhere by now": (
+        "TO002",
+        {"agents/utils.py": "def load(): pass", "train.py": f"import torch\nfrom utils import load\n{ON}"},
+        {"train.py": f"import torch\nfrom agents.utils import load\n{ON}"},
+    ),
+    "processes that fail at a name that is bound nowhere": (
+        "PT001",
+        {"worker.py": WORKER.format("Net(64, 1)"), "train.py": STARTS},
+        {"worker.py": NET + WORKER.format("Net(64, 1)")},
+    ),
+}
