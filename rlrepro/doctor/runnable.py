@@ -116,8 +116,6 @@ def _binds(project: Project, path: Path, module: Module, name: str) -> bool:
 def _fits(project: Project, module: Module, call: ast.Call) -> bool:
     """Whether a function, class or method of the project accepts the arguments of a call, as far as both can be
     seen."""
-    if module.spreads(call) or any(isinstance(argument, ast.Starred) for argument in call.args):
-        return True
     if isinstance(call.func, ast.Attribute):
         return _has_method(project, module, call)
     if not isinstance(call.func, ast.Name) or call.func.id in module.parameters | {*module.stores}:
@@ -158,25 +156,31 @@ def _has_method(project: Project, module: Module, call: ast.Call) -> bool:
     return bool(method.node.decorator_list) or _accepts(method.node.args, call, is_method=True)
 
 
-def _accepts(given: ast.arguments, call: ast.Call, *, is_method: bool) -> bool:
+def _accepts(declared: ast.arguments, call: ast.Call, *, is_method: bool) -> bool:
     """Whether a call gives all parameters without a default, and no unknown ones."""
-    ordered = [*given.posonlyargs, *given.args]
-    optional = {*ordered[len(ordered) - len(given.defaults) :]}
-    optional |= {each for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default}
+    ordered = [*declared.posonlyargs, *declared.args]
+    optional = {*ordered[len(ordered) - len(declared.defaults) :]}
+    optional |= {each for each, default in zip(declared.kwonlyargs, declared.kw_defaults, strict=True) if default}
     kinds = [
-        (Parameter.POSITIONAL_ONLY, given.posonlyargs),
-        (Parameter.POSITIONAL_OR_KEYWORD, given.args),
-        (Parameter.VAR_POSITIONAL, filter(None, [given.vararg])),
-        (Parameter.KEYWORD_ONLY, given.kwonlyargs),
-        (Parameter.VAR_KEYWORD, filter(None, [given.kwarg])),
+        (Parameter.POSITIONAL_ONLY, declared.posonlyargs),
+        (Parameter.POSITIONAL_OR_KEYWORD, declared.args),
+        (Parameter.VAR_POSITIONAL, filter(None, [declared.vararg])),
+        (Parameter.KEYWORD_ONLY, declared.kwonlyargs),
+        (Parameter.VAR_KEYWORD, filter(None, [declared.kwarg])),
     ]
     parameters = [
         Parameter(each.arg, kind, default=None if each in optional else Parameter.empty)
         for kind, of_kind in kinds
         for each in of_kind
     ]
+    signature = Signature(parameters[is_method:])
+    given = {keyword.arg: None for keyword in call.keywords if keyword.arg}
+    is_spread = any(isinstance(argument, ast.Starred) for argument in call.args)
     try:
-        Signature(parameters[is_method:]).bind(*call.args, **{keyword.arg: None for keyword in call.keywords})
+        if is_spread or len(given) < len(call.keywords):  # *arguments or **options may have the rest
+            signature.bind_partial(*([] if is_spread else call.args), **given)
+        else:
+            signature.bind(*call.args, **given)
     except TypeError:
         return False
     return True

@@ -48,6 +48,11 @@ BROKEN = {
         {"agent.py": "def Agent(env, /, rate): pass", "train.py": RATES.format("env=1", "rate=2")},
         {"train.py": RATES.format(1, "rate=2")},
     ),
+    "a call with options and an unknown argument": (
+        "TO002",
+        {"agent.py": "def Agent(env, rate=1): pass", "train.py": RATES.format("1", "size=2, **vars()")},
+        {"train.py": RATES.format("1", "rate=2, **vars()")},
+    ),
     "a call of a method that its class lacks": (
         "TO002",
         {"agent.py": "class Agent:\n    def fit(self): pass", "train.py": METHODS.format("train()")},
