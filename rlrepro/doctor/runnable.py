@@ -24,13 +24,22 @@ def can_run(project: Project, module: Module) -> bool:
     if any(_misses_import(project, other) for other in _imported_at_start(project, module)):
         return False
     bound = _bound(project, module)
-    names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(node, bound))
+    names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(module, node, bound))
     wrong = (call for call in module.all_calls if not _fits(project, module, call))
     return not any(is_used(project, module, node) for nodes in (names, wrong) for node in nodes)
 
 
-def _is_unbound(node: ast.Name, bound: set[str]) -> bool:
-    return node.id not in bound and not node.id.startswith("__")
+def _is_unbound(module: Module, node: ast.Name, bound: set[str]) -> bool:
+    """Whether a name is bound nowhere. Annotations don't count, as they may never be evaluated."""
+    return node.id not in bound and not node.id.startswith("__") and not _is_in_annotation(module, node)
+
+
+def _is_in_annotation(module: Module, node: ast.AST) -> bool:
+    for outer in module.ancestors(node):
+        if node in (getattr(outer, "annotation", None), getattr(outer, "returns", None)):
+            return True
+        node = outer
+    return False
 
 
 def _bound(project: Project, module: Module) -> set[str] | None:
@@ -87,6 +96,8 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     is_elsewhere = any(f"/{'/'.join(parts)}" in path.as_posix() for path in project.files)
     if not node.level and len(parts) == 1:
         return is_elsewhere and parts[0] in LOCAL and not _changes_path(project)
+    if not node.level:  # from packages, absolute imports don't see their neighbours
+        targets = [base.joinpath(*parts) for base in above if not (base / "__init__.py").exists()]
     return not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)
 
 
@@ -97,7 +108,8 @@ def _changes_path(project: Project) -> bool:
 
 def _lacks(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     """Whether no module of the project that may be meant binds a name that is imported from it."""
-    if project.file(module.path, node.level, node.module or "") is None:
+    path = project.file(module.path, node.level, node.module or "")
+    if path is None or (not node.level and _is_below_package(path, node.module)):
         return False
     dotted = (node.module or "").replace(".", "/")
     ends = (f"/{dotted}.py", f"/{dotted}/__init__.py") if dotted else ("/__init__.py",)
@@ -106,6 +118,13 @@ def _lacks(project: Project, module: Module, node: ast.ImportFrom) -> bool:
         if not any(other is None or _binds(project, path, other, name) for path, other in others):
             return bool(others)
     return False
+
+
+def _is_below_package(path: Path, dotted: str) -> bool:
+    """Whether the folder in which an absolute import was found is a package. Then it may mean another module: torchrl
+    has a file tensordict.py that does not hide the library."""
+    parts = dotted.count(".") + 1 + (path.name == "__init__.py")
+    return (path.parents[parts - 1] / "__init__.py").exists()
 
 
 def _binds(project: Project, path: Path, module: Module, name: str) -> bool:

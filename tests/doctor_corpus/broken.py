@@ -35,6 +35,21 @@ BROKEN = {
         {"nets.py": "", "agent.py": "from nets import Net", "train.py": f"import torch\nfrom agent import Agent\n{ON}"},
         {"agent.py": "class Agent: pass"},
     ),
+    "a file that hides a library, unless it is in a package": (
+        "TO002",
+        {"typing.py": "Name = str", "train.py": f"import torch\nfrom typing import List\n{ON}"},
+        {"__init__.py": ""},
+    ),
+    "a folder that hides a library, unless it is in a package": (
+        "TO002",
+        {"html/__init__.py": "", "html/page.py": "", "train.py": f"import torch\nfrom html.parser import X\n{ON}"},
+        {"__init__.py": ""},
+    ),
+    "an unbound name that is more than an annotation": (
+        "TO002",
+        {"train.py": f"import torch\n{ON}def run(config): return Config\nrun(0)"},
+        {"train.py": f"import torch\n{ON}def run(config: list[Config]) -> Config: return config\nrun(0)"},
+    ),
     "a call without a required argument": (
         "TO002",
         {
