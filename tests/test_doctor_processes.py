@@ -41,16 +41,19 @@ import torch
 
 def train(seed):
     network = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh(), torch.nn.Linear(256, 1))
-    optimizer, end = torch.optim.Adam(network.parameters()), time.time() + 2
-    while time.time() < end:
+    optimizer, end, steps = torch.optim.Adam(network.parameters()), time.time() + 2, 0
+    while time.time() < end or steps < 10:  # where threads spin, a step may take a second
         loss = network(torch.randn(256, 256)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        steps += 1
 
 if __name__ == "__main__":
     with multiprocessing.get_context("fork").Pool(COUNT) as pool:
         pool.map(train, range(COUNT))
+        pool.close()
+        pool.join()  # otherwise the workers are killed, perhaps before they have left their last notes
 """
 
 
