@@ -1,8 +1,8 @@
 """Precision and recall of the doctor on other people's code, from the judgements in the folder `field/`.
 
 `repositories.csv` lists public repositories with the commit that was read and their group: *steer* guided the rules,
-*count*, *fresh* and *latest* led to one correction each. *newest*, *last*, *next*, *blind*, *unseen*, *parallel*
-and *workers* were counted after these.
+*count*, *fresh* and *latest* led to one correction each. *newest*, *last*, *next*, *blind*, *unseen*, *parallel*,
+*workers* and *collections* were counted after these.
 `findings.csv` has the findings with at least medium confidence, the verdict of a reader who did not know the rules,
 and the current `confidence`, empty if the doctor no longer reports the finding. `sites.csv` has problems that readers
 found on their own, and the confidence with which the doctor reports them, if it does.
@@ -76,9 +76,8 @@ def table(folder: Path = FOLDER) -> str:
     lines += ["", "| group | known sites | named | of these with medium or high confidence |", "|---|---:|---:|---:|"]
     for group in dict.fromkeys(groups(folder).values()):
         sure, named, known = recall(group, folder)
-        lines.append(
-            f"| {group} | {known} | {named} ({named / max(known, 1):.0%}) | {sure} ({sure / max(known, 1):.0%}) |"
-        )
+        if known:
+            lines.append(f"| {group} | {known} | {named} ({named / known:.0%}) | {sure} ({sure / known:.0%}) |")
     return "\n".join(lines)
 
 
