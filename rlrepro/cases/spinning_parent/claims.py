@@ -50,9 +50,10 @@ def judge_core_kept_busy(records: Records) -> Verdict:
 def judge_faster(records: Records) -> Finding | Verdict:
     if verdict := _one_core(records):
         return verdict
-    figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {_short_steps(records)}× the time"
+    slower = _short_steps(records)
+    figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {slower}× the time"
     because = {"refuted": "even where the parent has a core to itself"}
-    return Finding(figure, [_short_steps(records)], because)
+    return Finding(figure, [slower], because)
 
 
 def _short_steps(records: Records) -> Estimate:
