@@ -11,7 +11,7 @@ from rlrepro.doctor.project import Project
 from rlrepro.doctor.signatures import fits
 from rlrepro.doctor.usage import is_used
 
-LOCAL = {"agent", "agents", "buffer", "common", "config", "env", "envs", "memory", "model", "models"}
+LOCAL = {"agent", "agents", "buffer", "common", "config", "env", "environment", "envs", "memory", "model", "models"}
 LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs
 DYNAMIC = ("globals()", "exec(", "__getattr__")  # code that binds names unseen
 
@@ -92,7 +92,7 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     targets = [base.joinpath(*parts) for base in (above[node.level - 1 : node.level] if node.level else above)]
     if any(target.is_dir() or any(target.parent.glob(f"{target.name}.*")) for target in targets):
         return False
-    is_elsewhere = any(f"/{'/'.join(parts)}" in path.as_posix() for path in project.files)
+    is_elsewhere = any(f"/{'/'.join(parts)}".lower() in path.as_posix().lower() for path in project.files)
     if not node.level and len(parts) == 1:
         return is_elsewhere and parts[0] in LOCAL and not _changes_path(project)
     if not node.level:  # from packages, absolute imports don't see their neighbours

@@ -28,9 +28,12 @@ LEARNERS = {
 TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
 TORCH_OPS = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
-LARGE = re.compile(r"\b(Conv[123]d|RNN|LSTM|GRU|Transformer\w*|MultiheadAttention)\(")
+LARGE = re.compile(r"\b(Conv[123]d|(RNN|LSTM|GRU)(Cell)?|Transformer\w*|MultiheadAttention)\(")
 INPUTS = 16  # of a layer, up to which MKL leaves the product of a few states to one thread; measured with torch 2.13
 WEIGHTS = 2_048  # of a layer, up to which torch takes the roots of Adam's step with one thread
+LOG_PROBABILITIES = re.compile(r"(.*_)?log_?(probs?|ps?|pis?|s)(_.*)?")
+JOINS = {"array", "asarray", "cat", "concat", "concatenate", "from_numpy", "stack", "tensor", "vstack", "FloatTensor"}
+STATES = {"states", "observations", "batch", "memory", "buffer", "transitions"}
 ACTS = re.compile(r"act|select|choose|get|predict|eval|test|sample|forward")
 INFERRER = {"policy", "search", "game", "self"}
 INFERS = {
@@ -100,9 +103,10 @@ def workload_of(
     return None
 
 
-def is_tiny(modules: list[Module]) -> bool:
+def is_tiny(modules: list[Module], *, one_state: bool = False) -> bool:
     """Whether all networks of these modules are evidently too small for torch to share an operation among threads: they
-    consist of linear layers of at most INPUTS inputs and WEIGHTS weights."""
+    consist of linear layers of at most WEIGHTS weights and INPUTS inputs, or any inputs if states come one at a
+    time."""
     if any(LARGE.search(module.text) for module in modules):
         return False
     layers, unknown = [], {"in_features": set(), "out_features": set()}
@@ -117,9 +121,24 @@ def is_tiny(modules: list[Module]) -> bool:
                     unknown[name].add(ast.unparse(width) if width else "")
                     size = INPUTS
                 sizes.append(size)
-            layers.append(sizes[0] <= INPUTS and sizes[0] * sizes[1] <= WEIGHTS)
+            layers.append((one_state or sizes[0] <= INPUTS) and sizes[0] * sizes[1] <= WEIGHTS)
     is_width_unknown = bool(set.intersection(*unknown.values()))  # of a layer between two others
     return bool(layers) and all(layers) and not is_width_unknown
+
+
+def keeps_results(reached: Reachable) -> bool:
+    """Whether the loss is computed from the log-probabilities that the network gave for one state after another: they
+    are kept in a list, no ratio to others is taken, and no states are put together."""
+    calls = [call for _, call in reached.calls()]
+    if any(last_name(call.func) == "exp" or _joins_states(call) for call in calls):
+        return False
+    kept = (last_name(call.func.value) for call in calls if getattr(call.func, "attr", "") == "append")
+    return any(LOG_PROBABILITIES.fullmatch(name) for name in kept)
+
+
+def _joins_states(call: ast.Call) -> bool:
+    given = {word for argument in call.args[:1] for word in words_of(ast.unparse(argument))}
+    return last_name(call.func) in JOINS and bool(given & STATES)
 
 
 def have_own_gpus(calls: list[tuple[Module, ast.Call]]) -> bool:

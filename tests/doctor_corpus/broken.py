@@ -86,6 +86,16 @@ BROKEN = {
         {"agents/utils.py": "def load(): pass", "train.py": f"import torch\nfrom utils import load\n{ON}"},
         {"train.py": f"import torch\nfrom agents.utils import load\n{ON}"},
     ),
+    "a module whose name is written otherwise": (
+        "TO002",
+        {"Environment.py": "class Maze: pass", "train.py": f"import torch\nfrom environment import Maze\n{ON}"},
+        {"train.py": f"import torch\nfrom Environment import Maze\n{ON}"},
+    ),
+    "a backward pass that is not called": (
+        "TO002",
+        {"train.py": f"import torch\n{ON}".replace("backward()", "backward")},
+        {"train.py": f"import torch\n{ON}"},
+    ),
     "processes that fail at a name that is bound nowhere": (
         "PT001",
         {"worker.py": WORKER.format("Net(64, 1)"), "train.py": STARTS},

@@ -72,6 +72,24 @@ torch.autograd.set_detect_anomaly(True)
 SAC("MlpPolicy", "Pendulum-v1").learn(1000)
 """
 TEMPLATE = "import torch\ntorch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
+ONE_BY_ONE = """
+import torch
+from multiprocessing import Process
+from torch.distributions import Categorical
+net = torch.nn.Sequential(torch.nn.Linear(4, {0}), torch.nn.ReLU(), torch.nn.Linear({0}, 2))
+def work(env):
+    log_probs, obs = [], env.reset()
+    for _ in range(20):
+        actions = Categorical(logits=net(obs))
+        action = actions.sample()
+        obs, reward = env.step(action)
+        log_probs.append(actions.log_prob(action))
+    loss = torch.stack(log_probs).sum()
+    {1}
+    loss.backward()
+for k in range(8):
+    Process(target=work).start()
+"""
 WIDTHS = """
 import torch
 from multiprocessing import Process
@@ -164,6 +182,26 @@ DOUBTFUL = {
         {"train.py": WORKERS.format(16, 128)},
         {"train.py": WORKERS.format(16, 256)},
     ),
+    "small layers that get one state at a time": (
+        "PT001",
+        {"train.py": ONE_BY_ONE.format(64, "")},
+        {"train.py": ONE_BY_ONE.format(64, "loss += net(torch.stack(env.states)).sum()")},
+    ),
+    "larger layers that get one state at a time": (
+        "PT001",
+        {"train.py": ONE_BY_ONE.format(64, "")},
+        {"train.py": ONE_BY_ONE.format(640, "")},
+    ),
+    "one state at a time, unless the ratio is taken to kept probabilities": (
+        "PT001",
+        {"train.py": ONE_BY_ONE.format(64, "")},
+        {"train.py": ONE_BY_ONE.format(64, "loss = torch.exp(env.evaluate() - loss)")},
+    ),
+    "small layers beside a recurrent cell": (
+        "PT001",
+        {"train.py": ONE_BY_ONE.format(64, "")},
+        {"train.py": ONE_BY_ONE.format(64, "cell = torch.nn.LSTMCell(64, 128)")},
+    ),
     "layers whose widths are in a list": (
         "PT001",
         {"train.py": WIDTHS.format(10, 10)},
@@ -178,6 +216,11 @@ DOUBTFUL = {
         "TO002",
         {"debug_nan.py": ON_IN_FILE},
         {"debug_nan.py": "", "nanny.py": ON_IN_FILE},
+    ),
+    "anomaly detection that another file switches off": (
+        "TO002",
+        {"first.py": ON_IN_FILE, "train.py": ON_IN_FILE.replace("True", "False")},
+        {"train.py": ""},
     ),
     "training with JAX": (
         "TO002",

@@ -11,7 +11,7 @@ from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
 from rlrepro.doctor.runnable import can_run
 from rlrepro.doctor.thread_limits import is_limited
-from rlrepro.doctor.workload import TORCH_OPS, is_tiny, trains, workload_of
+from rlrepro.doctor.workload import TORCH_OPS, is_tiny, keeps_results, trains, workload_of
 
 VECTORS = ("SubprocVecEnv", "AsyncVectorEnv")
 
@@ -55,7 +55,7 @@ def no_limit(module, project):
             idle = (
                 any("cuda" in file.text for file in (module, start.target.module))
                 or is_locked(work.module, work.node)
-                or is_tiny([*project.imported_by(module), *reached.modules])
+                or is_tiny([*project.imported_by(module), *reached.modules], one_state=keeps_results(reached))
                 or not all(can_run(project, other) for other in reached.modules)
             )
             yield start.call, message, "high" if work.sure and not idle else "low"

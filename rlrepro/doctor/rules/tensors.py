@@ -82,7 +82,7 @@ def anomaly_detection(module, project):
         )
         if switched_on and not _conditional(module, call):
             function = ast.unparse(module.function(call)) if module.function(call) is not module.tree else ""
-            idle = "no_grad" in function or _trains_nothing(module, project)  # then nothing is traced
+            idle = "no_grad" in function or _trains_nothing(module, project) or _is_switched_off(project)
             confidence = "low" if idle or DEBUGS.search(module.path.stem) else "high"
             yield call, "every operation of every step is traced while this is on", confidence
     for value in _settings(module):
@@ -99,11 +99,23 @@ def _settings(module) -> Iterator[ast.expr]:
             yield value
 
 
+def _is_switched_off(project) -> bool:
+    """Whether some file of the project ends what another has begun."""
+    return any(
+        module.value(module.argument(call, "mode", 0)) is False
+        for module in project.modules_with("set_detect_anomaly")
+        for call in module.calls("torch", "set_detect_anomaly")
+    )
+
+
 def _trains_nothing(module, project) -> bool:
-    """Whether a file trains with JAX or in Ray's processes instead of its own, or is a script, imported by no other,
-    that calls nothing that sounds like training."""
+    """Whether a file trains with JAX or in Ray's processes instead of its own, names `backward` without calling it, or
+    is a script, imported by no other, that calls nothing that sounds like training."""
     names = {full.split(".")[-1] for full in module.imports.values() if full.startswith("stable_baselines3.")}
     if module.packages() & ELSEWHERE and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
+        return True
+    statements = (node.value for node in module.nodes[ast.Expr])
+    if ".backward(" not in module.text and any(last_name(node) == "backward" for node in statements):
         return True
     if module.path.suffix != ".py":
         return False
