@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.notebooks)
         if {"releases", "visits"} & set(item.fixturenames):  # start many processes; open every page in a browser
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: "html" not in item.fixturenames)  # so that one of xdist's workers builds the site
+    items.sort(key=lambda item: "html" not in item.fixturenames)  # the site takes longest
     if not _sees_gpu():
         for item in items:
             if item.get_closest_marker("gpu"):
@@ -126,11 +126,17 @@ NO_BROWSER = "no Chromium here: apt-get install chromium (or name one in RLREPRO
 
 
 @pytest.fixture(scope="session")
-def html(run, tmp_path_factory):
-    """The site of that run."""
+def html(run, tmp_path_factory, worker_id, testrun_uid):
+    """The site of that run, built by one of xdist's workers for all."""
+    from filelock import FileLock
+
     from rlrepro.course.site.build import build
 
-    return build(run, tmp_path_factory.mktemp("book")).parent
+    mine = tmp_path_factory.getbasetemp()  # a worker's is in one of all workers
+    folder = (mine if worker_id == "master" else mine.parent) / f"book-{testrun_uid}"
+    with FileLock(f"{folder}.lock"):
+        built = folder / "_build" / "html"
+        return built if built.exists() else build(run, folder).parent
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,7 @@ def test_what_runs_is_moved_into_place(all_four, out):
     assert "LO1" in all_four.stdout  # the verdicts of chapter 2
 
 
+@pytest.mark.slow
 def test_a_notebook_that_raises_is_named_and_keeps_its_earlier_run(all_four, out):
     assert all_four.returncode == 1
     assert "04_raises failed" in all_four.stderr and "cell 3: ZeroDivisionError: division by zero" in all_four.stderr
@@ -104,6 +105,7 @@ def test_a_notebook_that_raises_is_named_and_keeps_its_earlier_run(all_four, out
     assert (out / "04_raises.ipynb").read_text() == "of an earlier run"
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_named_with_its_cell(all_four, out):
     assert "03_dies failed" in all_four.stderr and "cell 3: DeadKernelError" in all_four.stderr
     assert not (out / "03_dies.ipynb").exists()

@@ -101,6 +101,7 @@ def test_the_loops_record_all_that_the_case_declares(bench):
     assert names == {quantity.name for quantity in RECORDS} - {"online_on_card"}
 
 
+@pytest.mark.slow
 def test_the_loops_measure_each_release_sampler_and_size(bench):
     flagged = [record.setting for record in bench.records.where("slice_sampler.sample", sampler="done")]
     cells = [(2_000, 2_500), (2_000, 100_000), (8_000, 100_000), (40_000, 100_000)]
@@ -114,6 +115,7 @@ def test_the_loops_measure_each_release_sampler_and_size(bench):
     assert list(bench.records.series("slice_sampler.online", "stored", sampler="ours")) == [2_000, 40_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "release, dtype, per_transition",
     [(BUGGY, "int64", 36), (BUGGY, "bool", 8), (NEWEST, "int64", 20), (NEWEST, "int32", 12)],
@@ -123,10 +125,12 @@ def test_predicted_bytes(bench, release, dtype, per_transition):
     assert predicted.value == 5_000 * per_transition
 
 
+@pytest.mark.slow
 def test_index_bytes_are_per_trajectory(bench):
     assert 16 <= bench.records.get("slice_sampler.index_bytes").value <= 32
 
 
+@pytest.mark.slow
 def test_verdicts_plots_and_tables_follow_from_these_records(bench):
     of_full = {"SS1", "SS2", "SS3", "SS7"}  # of the article's own sizes
     for claim in CLAIMS:  # here nothing need be slow
