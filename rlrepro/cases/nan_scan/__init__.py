@@ -49,7 +49,7 @@ SETTINGS = {
         sac_stored=(1_000, 100_000),
         dqn_stored=(100, 400),
         collects=8,
-        repeats=2,
+        repeats=1,
     ),
     "smoke": SMOKE,
     "full": replace(

@@ -44,7 +44,7 @@ TINY = replace(
     written=500_000,
     recorded=50_000,
     runs=(("world_model.py",), ("sweep.py",)),
-    repeats=3,
+    repeats=1,
 )
 FULL = replace(SMOKE, runs=(*SMOKE.runs, ("newest/frames.py",)))  # Ray takes a while to start
 SETTINGS = {"tiny": TINY, "smoke": SMOKE, "full": FULL}

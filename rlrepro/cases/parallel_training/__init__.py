@@ -27,6 +27,7 @@ class Settings:
     repeats: int  # of what varies most: scripts and the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
     frameworks: tuple[str, ...]  # "loky", and "ray", which takes long to start
+    launches: int  # of as many processes as cores, and half as many of the most: their slowdown differs by launch
     script_waves: tuple[int, ...]  # scripts at once, as multiples of the cores
     max_processes: int  # with four processes per core; two per core are always tried
 
@@ -52,6 +53,7 @@ SETTINGS = {
         repeats=1,
         methods=(),
         frameworks=("loky",),
+        launches=1,
         script_waves=(1,),
         max_processes=0,
     ),
@@ -67,6 +69,7 @@ SETTINGS = {
         repeats=2,
         methods=("forkserver",),
         frameworks=("loky",),
+        launches=4,
         script_waves=(1,),
         max_processes=16,
     ),
@@ -82,6 +85,7 @@ SETTINGS = {
         repeats=3,
         methods=("spawn", "forkserver"),
         frameworks=("loky", "ray"),
+        launches=4,
         script_waves=(1, 2),
         max_processes=32,
     ),

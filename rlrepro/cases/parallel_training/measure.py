@@ -13,7 +13,6 @@ from rlrepro.cases.parallel_training.records import LAUNCHED
 from rlrepro.fixes import thread_budget, thread_variables
 from rlrepro.lab import Comparison, Release
 
-LAUNCHES = 4  # of as many processes as cores, and half as many of the most: their slowdown differs by launch
 THREADS = {"default": {}, "one": {"threads": 1}}
 WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP_WAIT_POLICY": "PASSIVE"}}
 
@@ -44,11 +43,11 @@ def pools(bench: Bench) -> None:
     """Pools of growing size, with torch's own threads and with one thread each."""
     for threads, limit in THREADS.items():
         counts = bench.settings.processes(cores(bench.records))
-        launches_of = {cores(bench.records): LAUNCHES, counts[-1]: LAUNCHES // 2}
+        launches_of = {cores(bench.records): bench.settings.launches, counts[-1]: bench.settings.launches // 2}
         for count in counts:
             slow = threads == "default" and count > 1
             size = bench.settings.slowed_down if slow else bench.settings.at_pace
-            times = launches_of.get(count, 1) if slow else 1
+            times = max(1, launches_of.get(count, 1)) if slow else 1
             launches = [parent(bench).run(launch.pool, configs(bench, count, size, **limit)) for _ in range(times)]
             _add(bench, launch.pooled(launches), **POOL, processes=count, threads=threads, waits="default")
 
@@ -116,7 +115,8 @@ def frameworks(bench: Bench) -> None:
                 ("framework", bench.settings.at_pace, {}),
                 ("all", bench.settings.slowed_down, {"threads": count}),
             ):
-                launches = [parent(bench).run(start, configs(bench, count, size, **limit)) for _ in range(LAUNCHES)]
+                runs = configs(bench, count, size, **limit)
+                launches = [parent(bench).run(start, runs) for _ in range(bench.settings.launches)]
                 _add(bench, launch.pooled(launches), way=way, net="large", processes=count, threads=threads)
             parent(bench).run(launch.end, way)
 
