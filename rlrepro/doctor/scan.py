@@ -13,6 +13,7 @@ from rlrepro.doctor.runnable import can_run
 from rlrepro.doctor.source_files import LeftOut, Source, find, read
 from rlrepro.doctor.usage import is_used
 from rlrepro.doctor.versions import Versions
+from rlrepro.lab.garbage_collector import paused
 from rlrepro.metadata import tomllib
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
@@ -36,6 +37,7 @@ class Scan:
     read: int = 0
 
 
+@paused()  # syntax trees are millions of objects, which collections would go through again and again
 def examine(
     paths: Iterable[str | Path],
     *,

@@ -20,6 +20,7 @@ from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.fit.user_code import GrowingLines, cannot_plan
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
+from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.machine import resolve_device
 
 UPDATE = "update"  # the stage of what is outside every `with stage(...)`
@@ -120,18 +121,6 @@ class OwnUpdatePlanner:
         return largest_multiple(lambda value: plan.at(**{size: value}).peak_bytes, limit, multiple_of, plan.sizes[size])
 
 
-@contextmanager
-def _only_our_collections():
-    """Without Python's own garbage collections, which come at any time: what cycles keep alive would depend on it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 class OwnUpdateRun:
     """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks, and
     `host_stages` to the largest peak of arrays and of tensors outside the card."""
@@ -151,7 +140,7 @@ class OwnUpdateRun:
             like_ordinary_tensors(),
             self.arrays,
             self._eager(),
-            _only_our_collections(),
+            paused(),  # or what cycles keep alive would depend on when collections come
             naming_stages(self.stage, self._notes),
         ]
         if self._device == "cuda":
