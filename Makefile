@@ -46,7 +46,7 @@ test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the
 	export OMP_WAIT_POLICY=PASSIVE; \
 	  $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny >build/tiny.log 2>&1 & \
 	  trap "kill $$! 2>/dev/null || true" EXIT; \
-	  nice -n 5 $(BIN)/python -m pytest -n 1 -m "not slow and not timing and not notebooks"; \
+	  $(BIN)/python -m pytest -n 1 -m "not slow and not timing and not notebooks"; \
 	  wait $$! || { cat build/tiny.log; exit 1; }
 	RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist worksteal -m "notebooks and not slow"
 
