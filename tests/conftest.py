@@ -132,7 +132,7 @@ def html(run, tmp_path_factory, worker_id, testrun_uid):
 
     from rlrepro.course.site.build import build
 
-    mine = tmp_path_factory.getbasetemp()  # a worker's is in one of all workers
+    mine = tmp_path_factory.getbasetemp()  # of a worker, it lies in a folder that all workers share
     folder = (mine if worker_id == "master" else mine.parent) / f"book-{testrun_uid}"
     with FileLock(f"{folder}.lock"):
         built = folder / "_build" / "html"
