@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from stable_baselines3 import PPO
 
@@ -64,6 +64,8 @@ OF_ALL = {
     seeds=st.lists(st.integers(0, 2**31), min_size=MEMBERS, max_size=MEMBERS),
 )
 def test_members_with_any_hyperparameters_learn_what_sb3_learns_with_them(own, shared, seeds):
+    # without a gradient, L2 decay drives the critic's weights to 0, where Adam turns their last bit into whole steps
+    assume(shared["optimizer"] != ("Adam", 0.01) or min(own["vf_coef"]) > 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compare(own, shared, seeds)

@@ -110,8 +110,8 @@ def test_our_sampler_draws_from_a_storage_on_the_card():
 
 def test_members_share_a_card_at_fifty_times_the_throughput_of_one_alone():
     seconds = members.step_seconds((1, 256), net=SMALL_NET, device="cuda")
-    together = np.median(seconds[256])
-    for alone in (members.ALONE, 1):
+    together = np.median(seconds["ensemble", 256])
+    for alone in (members.ALONE, ("ensemble", 1)):
         assert 256 * np.median(seconds[alone]) / together >= 50
 
 

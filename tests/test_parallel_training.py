@@ -3,6 +3,7 @@
 import os
 from dataclasses import asdict
 from functools import cache
+from itertools import product
 
 import gymnasium as gym
 import mujoco
@@ -172,8 +173,8 @@ def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(measure, "thread_budget", lambda jobs: 4)
     monkeypatch.setattr(launch, "ensemble", lambda *_, **__: {"rollout": 0.1, "train": 0.2, "seconds": 0.4})
-    sizes = (ensemble_timing.ALONE, *SETTINGS[profile].members)
-    monkeypatch.setattr(ensemble_timing, "step_seconds", lambda *_, **__: dict.fromkeys(sizes, (0.01, 0.02)))
+    timed = [ensemble_timing.ALONE, *product(("ensemble", "products"), SETTINGS[profile].members)]
+    monkeypatch.setattr(ensemble_timing, "step_seconds", lambda *_, **__: dict.fromkeys(timed, (0.01, 0.02)))
     bench = Bench(parallel_training, profile=profile, device="cpu", seed=0, out=tmp_path)
     bench.release = cache(lambda requirement, **environment: Simulated(cause, environment))
     loops = (measure.prepare, measure.pools, measure.scripts, measure.forwards, measure.small_networks)
@@ -196,10 +197,11 @@ def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp
 @pytest.mark.slow
 @pytest.mark.timing
 def test_members_together_do_more_than_one_alone():
-    seconds = ensemble_timing.step_seconds((1, 16), net=64, rounds=3)
-    assert {size: len(taken) for size, taken in seconds.items()} == {ensemble_timing.ALONE: 3, 1: 3, 16: 3}
-    alone, _, together = (float(np.median(taken)) for taken in seconds.values())
-    assert 16 * alone / together > 3
+    seconds = ensemble_timing.step_seconds((1, 64), net=64, rounds=5)
+    assert {len(taken) for taken in seconds.values()} == {5}
+    alone, _, together, _, products = (float(np.median(taken)) for taken in seconds.values())
+    assert 64 * alone / together > 10
+    assert 1 < together / products < 2.6
 
 
 def test_an_ensemble_of_each_size_is_timed_with_one_thread(monkeypatch):
@@ -212,4 +214,5 @@ def test_an_ensemble_of_each_size_is_timed_with_one_thread(monkeypatch):
     monkeypatch.setattr(fixes, "EnsemblePPO", ensemble)
     seconds = ensemble_timing.step_seconds((1, 3), net=8, rounds=2)
     assert made == [(1, 1), (3, 1)] and torch.get_num_threads() == threads
-    assert {size: len(taken) for size, taken in seconds.items()} == {ensemble_timing.ALONE: 2, 1: 2, 3: 2}
+    timed = [ensemble_timing.ALONE, ("ensemble", 1), ("ensemble", 3), ("products", 1), ("products", 3)]
+    assert {key: len(taken) for key, taken in seconds.items()} == dict.fromkeys(timed, 2)

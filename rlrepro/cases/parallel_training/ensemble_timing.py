@@ -1,8 +1,10 @@
-"""Gradient steps of ensembles of growing size, beside those of one learner of Stable-Baselines3."""
+"""Gradient steps of ensembles of growing size, beside those of one learner of Stable-Baselines3, and beside the matrix
+products that a step can't do without."""
 
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 
 import torch
 
@@ -10,21 +12,23 @@ from rlrepro.lab.timing import synchronizer
 
 STEPS = 64  # of each member's rollout, which is one minibatch
 EPOCHS = 20  # gradient steps in one timing
-ALONE = 0  # the size that stands for Stable-Baselines3's own learner
+ALONE = "alone", 1
 
 
-def step_seconds(sizes: tuple[int, ...], *, net: int, device: str = "cpu", rounds: int = 5) -> dict[int, list[float]]:
-    """Seconds of one gradient step of all members together, with one thread: `rounds` times in turn, for ensembles of
-    these sizes on Pendulum-v1 and, as `ALONE`, for one learner of Stable-Baselines3. `net` is the width of both hidden
-    layers."""
+def step_seconds(sizes: tuple[int, ...], *, net: int, device: str = "cpu", rounds: int = 5) -> dict[tuple, list[float]]:
+    """Seconds of one gradient step of all members together, with one thread: `rounds` times in turn, as
+    ("ensemble", size) for ensembles of these sizes on Pendulum-v1, as ("products", size) for their matrix products, and
+    as `ALONE` for one learner of Stable-Baselines3. `net` is the width of both hidden layers."""
     with _one_thread():
-        updates = {ALONE: _alone(net, device)} | {size: _together(size, net, device) for size in sizes}
-        seconds = {size: [] for size in updates}
+        updates = {ALONE: _alone(net, device)}
+        updates |= {("ensemble", size): _together(size, net, device) for size in sizes}
+        updates |= {("products", size): _products(size, net, device) for size in sizes}
+        seconds = {key: [] for key in updates}
         for turn in range(-1, rounds):  # the first warms up
-            for size, update in updates.items():
+            for key, update in updates.items():
                 per_step = _seconds(update, device) / EPOCHS
                 if turn >= 0:
-                    seconds[size].append(per_step)
+                    seconds[key].append(per_step)
     return seconds
 
 
@@ -52,6 +56,25 @@ def _together(size: int, net: int, device: str) -> Callable[[], None]:
     rollout = ensemble.collect()
     ensemble.close()
     return lambda: ensemble.update(rollout)
+
+
+def _products(size: int, net: int, device: str) -> Callable[[], None]:
+    """The matrix products of an update, forwards and backwards, on random numbers: all that is left of it if everything
+    else takes no time."""
+    layers = [  # from Pendulum's observation to the one output of the actor, and of the critic
+        [torch.randn(size, *shape, device=device) for shape in ((STEPS, inputs), (outputs, inputs), (STEPS, outputs))]
+        for inputs, outputs in pairwise((3, net, net, 1))
+    ]
+
+    def update():
+        for _ in range(2 * EPOCHS):
+            for number, (x, weight, gradient) in enumerate(layers):
+                torch.bmm(x, weight.mT)
+                torch.bmm(gradient.mT, x)
+                if number:  # the observations need no gradient
+                    torch.bmm(gradient, weight)
+
+    return update
 
 
 def _sizes(net: int, device: str) -> dict:

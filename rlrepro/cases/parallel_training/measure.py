@@ -196,12 +196,15 @@ def ensemble(bench: Bench) -> None:
 
 
 def members(bench: Bench) -> None:
-    """Gradient steps of ensembles of growing size, against those of one learner alone."""
+    """Gradient steps of ensembles of growing size, against those of one learner alone, and against their matrix
+    products."""
     seconds = ensemble_timing.step_seconds(bench.settings.members, net=SMALL_NET, device=bench.device)
     for size in bench.settings.members:
-        compared = Comparison(tuple(size * each for each in seconds[ensemble_timing.ALONE]), tuple(seconds[size]))
-        bench.add_ratio("members_ratio", compared, members=size)
-        bench.add("members_step", median(seconds[size]), members=size)
+        together, products = (tuple(seconds[way, size]) for way in ("ensemble", "products"))
+        alone = tuple(size * each for each in seconds[ensemble_timing.ALONE])
+        bench.add_ratio("members_ratio", Comparison(alone, together), members=size)
+        bench.add_ratio("over_products", Comparison(together, products), members=size)
+        bench.add("members_step", median(together), members=size)
 
 
 def _add(bench: Bench, measured: dict, **setting) -> None:

@@ -109,13 +109,17 @@ def plot_ensemble(records: Records):
 
 
 def plot_members(records: Records):
-    """Throughput of an ensemble over that of one learner alone, against its number of members."""
+    """Throughput of an ensemble, and of its matrix products, over that of one learner alone, against its number of
+    members."""
     measured = records.all("parallel_training.members_ratio")
     where = "the same GPU" if measured[0].device.startswith("cuda") else "the same core"
     figure, axes = figures.new_figure(f"Throughput of an ensemble, over one learner of SB3 alone on {where}", width=8.4)
     sizes = [record.setting["members"] for record in measured]
     figures.draw_line(axes, dict(zip(sizes, sizes, strict=True)), figures.NEUTRAL, "in proportion", ":", unit="ratio")
     figures.draw_line(axes, dict(zip(sizes, measured, strict=True)), figures.OURS, "EnsemblePPO")
+    if floor := records.series("parallel_training.over_products", "members"):  # older records have none
+        products = {record.setting["members"]: record.value * floor[record.setting["members"]] for record in measured}
+        figures.draw_line(axes, products, figures.NEUTRAL, "matrix products alone", "--", unit="ratio")
     figures.count_axis(axes.xaxis, sizes)
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))

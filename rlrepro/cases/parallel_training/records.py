@@ -38,4 +38,5 @@ RECORDS = (
     Quantity("ensemble_ratio", "ratio", ("phase", "members")),
     Quantity("members_ratio", "ratio", ("members",)),
     Quantity("members_step", "s", ("members",)),
+    Quantity("over_products", "ratio", ("members",)),  # a gradient step of all, over its matrix products alone
 )

@@ -21,9 +21,13 @@ class Rollout:
     def minibatches(self, orders: np.ndarray, size: int) -> Iterator["Rollout"]:
         """Each member's transitions in its own order (K, N), `size` at a time; the last minibatch may be smaller."""
         rows = torch.as_tensor(orders + np.arange(len(orders))[:, None] * orders.shape[1], device=self.values.device)
+        fields = vars(self).values()
+        columns = [field.float().reshape(rows.numel(), -1) for field in fields]
+        table, widths = torch.cat(columns, dim=1), [column.shape[1] for column in columns]  # to gather all at once
         for chosen in rows.split(size, dim=1):
-            fields = (field.flatten(0, 1).index_select(0, chosen.flatten()) for field in vars(self).values())
-            yield Rollout(*(field.unflatten(0, chosen.shape) for field in fields))
+            parts = table.index_select(0, chosen.flatten()).split(widths, dim=1)
+            shapes = ((*chosen.shape, *field.shape[2:]) for field in fields)
+            yield Rollout(*map(torch.Tensor.view, parts, shapes))
 
 
 def advantages_of(rewards, values, starts, last_values, last_dones, gamma, gae_lambda) -> np.ndarray:

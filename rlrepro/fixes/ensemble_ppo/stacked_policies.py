@@ -1,6 +1,7 @@
 """Actor-critics of the same shape as one batched network: K small matrix products become one call."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import torch
 from torch.distributions import Categorical, Normal
@@ -63,47 +64,47 @@ class StackedPolicies:
 
     def _forward(self, layers, observations):
         x = observations.flatten(start_dim=2).float()
-        for layer in layers:
+        for layer, following in zip_longest(layers, layers[1:]):
             if isinstance(layer, str):
                 names = f"{layer}.weight", f"{layer}.bias"
-                x = _Linear.apply(x, *map(self.weights.get, names), *map(self._gradients.get, names))
-            else:
-                x = _Tanh.apply(x) if type(layer) is torch.nn.Tanh else layer(x)
+                places = map(self._gradients.get, names)
+                x = _Linear.apply(x, *map(self.weights.get, names), *places, type(following) is torch.nn.Tanh)
+            elif type(layer) is not torch.nn.Tanh:
+                x = layer(x)
         return x
 
 
 class _Linear(torch.autograd.Function):
-    """A linear layer for each member, which writes the gradients of its weights where they belong. Autograd's
-    would be copied twice: for their layout, and into one row per member."""
+    """A linear layer for each member, and tanh if that follows. It writes the gradients of its weights where they
+    belong: autograd's would be copied twice, for their layout, and into one row per member."""
 
     @staticmethod
-    def forward(context, x, weight, bias, weight_gradient, bias_gradient):
-        context.save_for_backward(x, weight)
+    def forward(context, x, weight, bias, weight_gradient, bias_gradient, tanh):
         context.gradients = weight_gradient, bias_gradient
-        return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+        # tanh(z) = 2 sigmoid(2z) - 1: on some CPUs torch's tanh takes longer than the product; its sigmoid does not
+        scale = 2 if tanh and x.device.type == "cpu" else 1
+        y = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2), beta=scale, alpha=scale)
+        if scale == 2:
+            torch.add(y.new_tensor(-1), y.sigmoid_(), alpha=2, out=y)
+        elif tanh:
+            y.tanh_()
+        context.save_for_backward(x, weight, y if tanh else None)
+        return y
 
     @staticmethod
     def backward(context, gradient):
-        x, weight = context.saved_tensors
+        x, weight, tanh = context.saved_tensors
         of_weight, of_bias = context.gradients
+        if tanh is not None:  # in place: the gradient comes from the next layer, and nothing else needs it
+            torch.ops.aten.tanh_backward.grad_input(gradient, tanh, grad_input=gradient)
         of_x = torch.bmm(gradient, weight) if context.needs_input_grad[0] else None
-        of_weight.copy_(torch.bmm(gradient.transpose(1, 2), x))  # into a view, bmm would go member by member
+        # not straight into the view, where bmm goes member by member; and few rows take less time than few columns
+        if 2 * x.shape[2] <= gradient.shape[2]:
+            of_weight.copy_(torch.bmm(x.transpose(1, 2), gradient).transpose(1, 2))
+        else:
+            of_weight.copy_(torch.bmm(gradient.transpose(1, 2), x))
         torch.sum(gradient, 1, out=of_bias)
-        return of_x, of_weight, of_bias, None, None
-
-
-class _Tanh(torch.autograd.Function):
-    """tanh in place: the product that it is taken of is needed no more."""
-
-    @staticmethod
-    def forward(context, x):
-        context.mark_dirty(x)
-        context.save_for_backward(x.tanh_())
-        return x
-
-    @staticmethod
-    def backward(context, gradient):
-        return torch.ops.aten.tanh_backward(gradient, *context.saved_tensors)
+        return of_x, of_weight, of_bias, None, None, None
 
 
 def joint(per_dimension: torch.Tensor) -> torch.Tensor:
