@@ -28,11 +28,20 @@ def test_the_project_says_what_it_wants(tmp_path):
         configuration(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["[tool]\nrlrepro = 5", "[tool.rlrepro]\nexclude = [3]", "tool = 1", "[tool", "\xff"])
+@pytest.mark.parametrize("text", ["[tool]\nrlrepro = 5", "[tool.rlrepro]\nexclude = [3]"])
 def test_settings_that_are_none_are_named(tmp_path, text):
-    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(ValueError, match=r"pyproject\.toml"):
         configuration(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["tool = 1", "[tool", "\xff"])
+def test_a_project_is_scanned_without_settings_that_cannot_be_read(tmp_path, text, run_cli):
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    (tmp_path / "train.py").write_text("import torch\n")
+    done = run_cli("doctor", tmp_path)
+    assert done.returncode == 0 and "1 files read" in done.stdout
+    assert "pyproject.toml can't be read, so its settings are not used" in done.stderr
 
 
 def test_nothing_read_is_no_success(tmp_path, run_cli):

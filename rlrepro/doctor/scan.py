@@ -1,6 +1,7 @@
 """Scan a project: apply every rule to every file, except where the project ignores it."""
 
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,7 +147,8 @@ def _is_ignored(source: Source, node, code: str) -> bool:
 
 def configuration(start: Path) -> dict[str, list[str]]:
     """The table [tool.rlrepro] of the nearest pyproject.toml at or above a path, with the lists of strings select,
-    ignore and exclude. Raises ValueError for anything else in it."""
+    ignore and exclude. Raises ValueError for anything else in it. A file that can't be read is reported on stderr, and
+    has no settings: it must not keep anyone from a scan or a run."""
     start = start.resolve()
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
@@ -154,7 +156,8 @@ def configuration(start: Path) -> dict[str, list[str]]:
             try:
                 settings = tomllib.loads(path.read_text()).get("tool", {}).get("rlrepro", {})
             except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError, OSError) as error:
-                raise ValueError(f"{path} can't be read: {error}") from None
+                print(f"{path} can't be read, so its settings are not used: {error}", file=sys.stderr)
+                return {}
             expected = f"{path}: [tool.rlrepro] takes select, ignore and exclude, each a list of strings; found "
             if not isinstance(settings, dict):
                 raise ValueError(f"{expected}{settings!r}")
