@@ -117,9 +117,10 @@ def plot_members(records: Records):
     sizes = [record.setting["members"] for record in measured]
     figures.draw_line(axes, dict(zip(sizes, sizes, strict=True)), figures.NEUTRAL, "in proportion", ":", unit="ratio")
     figures.draw_line(axes, dict(zip(sizes, measured, strict=True)), figures.OURS, "EnsemblePPO")
-    if floor := records.series("parallel_training.over_products", "members"):  # older records have none
-        products = {record.setting["members"]: record.value * floor[record.setting["members"]] for record in measured}
-        figures.draw_line(axes, products, figures.NEUTRAL, "matrix products alone", "--", unit="ratio")
+    if floor := records.where("parallel_training.over_products"):  # older records have none
+        products = [record.value * each.value for record, each in zip(measured, floor, strict=True)]
+        line = dict(zip(sizes, products, strict=True))
+        figures.draw_line(axes, line, figures.NEUTRAL, "matrix products alone", "--", unit="ratio")
     figures.count_axis(axes.xaxis, sizes)
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))
