@@ -113,6 +113,8 @@ def test_the_loops_measure_each_release_sampler_and_size(bench):
     samplers = set(bench.records.series("slice_sampler.sample", "sampler", release=NEWEST))
     assert samplers == {"episode", "done", "episode cached", "done cached", "ours", "gather"}
     assert list(bench.records.series("slice_sampler.online", "stored", sampler="ours")) == [2_000, 40_000]
+    alone = bench.records.series("slice_sampler.online_alone", "sampler", stored=40_000)
+    assert set(alone) == {"ours", "without replacement", "ours without replacement"}
 
 
 @pytest.mark.slow
@@ -141,4 +143,6 @@ def test_verdicts_plots_and_tables_follow_from_these_records(bench):
         assert getattr(plots, f"plot_{name}")(bench.records).alt()
     assert tables.moved_list(bench.records).count("\n") == 6 and tables.upstream_list(bench.records).count("\n") == 6
     assert "40,000 transitions stored" in tables.cost_table(bench.records)
-    assert "with 2,000 stored" in tables.fix_list(bench.records) and "–" in tables.article_table(bench.records)
+    fixes = tables.fix_list(bench.records)
+    assert "with 2,000 stored" in fixes and "Without replacement, after each write" in fixes
+    assert "–" in tables.article_table(bench.records)

@@ -74,8 +74,9 @@ def drop() -> None:
 
 def sampler(name):
     """A sampler with TD-MPC2's settings: "episode" or "done", what separates trajectories; " cached" after it sets
-    `cache_values`. "ours" is IncrementalSliceSampler. A function in place of a name makes the sampler itself."""
-    from torchrl.data.replay_buffers.samplers import SliceSampler
+    `cache_values`. "ours" is IncrementalSliceSampler. "without replacement", or "ours without replacement": by episode
+    id, each episode once. A function in place of a name makes the sampler itself."""
+    from torchrl.data.replay_buffers.samplers import SliceSampler, SliceSamplerWithoutReplacement
 
     options = {"num_slices": NUM_SLICES, "truncated_key": None, "strict_length": True}
     if callable(name):
@@ -84,6 +85,12 @@ def sampler(name):
         from rlrepro.fixes import IncrementalSliceSampler
 
         return IncrementalSliceSampler(traj_key="episode", **options)
+    if name == "ours without replacement":
+        from rlrepro.fixes import IncrementalSliceSamplerWithoutReplacement
+
+        return IncrementalSliceSamplerWithoutReplacement(traj_key="episode", **options)
+    if name == "without replacement":
+        return SliceSamplerWithoutReplacement(traj_key="episode", **options)
     key, _, cached = name.partition(" ")
     # 0.6.0 reads an entry called "episode", whatever end_key says, unless another name is given
     keys = {"traj_key": "episode"} if key == "episode" else {"end_key": key, "traj_key": "no such entry"}

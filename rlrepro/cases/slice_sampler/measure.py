@@ -14,6 +14,7 @@ from rlrepro.lab import Comparison, Release
 
 SCANNING, CACHED = ["episode", "done"], ["episode cached", "done cached"]
 ONLINE = ["episode", "episode cached", "ours"]
+WITHOUT_REPLACEMENT = ["without replacement", "ours without replacement"]
 ID_PASSES = {BUGGY: 4, NEWEST: 2}  # reads and writes of all ids for one sample
 FLAG_PASSES = 4
 WRITES_AT_ONCE = 3  # of a release, before it is the next one's turn
@@ -120,7 +121,8 @@ def upstream_fixes(bench: Bench) -> None:
 
 
 def sample_after_writes(bench: Bench) -> None:
-    """The newest release and ours, after each write, by what is stored; and the size of our index."""
+    """The newest release and ours, after each write, by what is stored; and the size of our index. The samplers without
+    replacement with the most stored."""
     settings, newest = bench.settings, _releases(bench)[-1]
     fewest, most, capacity = settings.online_stored[0], settings.online_stored[-1], settings.capacity
     for stored in settings.online_stored:
@@ -135,10 +137,11 @@ def sample_after_writes(bench: Bench) -> None:
         _add_times(bench, "online", seconds, **setting)
         for name in ONLINE[:2]:
             _add_ratio(bench, "online_ours_ratio", seconds[name], seconds["ours"], sampler=name, **setting)
-        alone = newest.run(workloads.online, stored, capacity, ["ours"], settings.writes)  # as in a training run
-        _add_times(bench, "online_alone", alone, **setting)
+        for name in ["ours", *WITHOUT_REPLACEMENT] if stored == most else ["ours"]:
+            alone = newest.run(workloads.online, stored, capacity, [name], settings.writes)  # as in a training run
+            _add_times(bench, "online_alone", alone, **setting)
     newest.run(drop)
-    alone = bench.records.series("slice_sampler.online_alone", "stored")
+    alone = bench.records.series("slice_sampler.online_alone", "stored", sampler="ours")
     bench.add("online_growth", alone[most] / alone[fewest], stored=most, over=fewest)
 
 

@@ -103,7 +103,7 @@ def fix_list(records: Records) -> str:
     by_default, after_writes = (
         get("online_ours_ratio", stored=most, sampler=sampler) for sampler in ("episode", "episode cached")
     )
-    few, many = (get("online_alone", stored=stored) for stored in (fewest, most))
+    few, many = (get("online_alone", stored=stored, sampler="ours") for stored in (fewest, most))
     return f"""\
 - With {still.setting["stored"]:,} transitions that do not change, {NEWEST} takes **{_shown(still)}** the time of our
   sampler; with its cache and {cached.setting["stored"]:,}, {_shown(cached)}.
@@ -112,7 +112,23 @@ def fix_list(records: Records) -> str:
 - Alone on its buffer, ours finds its slices after a write in {_shown(few)} with {fewest:,} stored and in {_shown(many)}
   with {most:,}. (In the table it took turns with samplers that read everything, which slows it down.)
 - Fetching the transitions alone is the floor, and ours takes {_shown(floor)} as long.
-- The index holds {_shown(index)} per episode."""
+- The index holds {_shown(index)} per episode.
+{_without_replacement(records)}"""
+
+
+def _without_replacement(records: Records) -> str:
+    """The line about samplers without replacement; records made before they were measured have none."""
+    both = [
+        records.where("slice_sampler.online_alone", sampler=f"{whose}without replacement") for whose in ("", "ours ")
+    ]
+    if not all(both):
+        return ""
+    (theirs,), (ours,) = both
+    return (
+        f"- Without replacement, after each write, each alone on its buffer with {ours.setting['stored']:,} stored: "
+        f"{NEWEST} takes {_shown(theirs)}, **{format_value(theirs.value / ours.value, 'ratio')}** the time of ours, "
+        f"{_shown(ours)}."
+    )
 
 
 def _shown(record: Record) -> str:
