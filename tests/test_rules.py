@@ -5,6 +5,7 @@ import pytest
 from rlrepro.evidence import Records, read_records
 from rlrepro.evidence.claims import UNTESTED, Claim, Premise, Verdict
 from rlrepro.evidence.estimates import Estimate, estimate, growth, ratio
+from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.rules import (
     Finding,
     about,
@@ -123,3 +124,10 @@ def test_the_value_lies_within_its_interval(record):
     """A mean of skewed samples need not."""
     skewed = measured(record, 1.0, 1.0, 1.0, 1.0, 100.0, value=20.8)
     assert estimate(abs, skewed).interval[1] >= 20.8
+
+
+def test_what_does_not_grow_has_no_sign():
+    """A fit's last bits depend on the processor, and -0.00 in a figure on one of them is a difference to all others."""
+    exponents = [growth_exponent([64, 256, 1024], [value] * 3) for value in (3, 1e6 / 7, 2**30 + 1, 8274, 0.1)]
+    assert {str(float(exponent)) for exponent in exponents} == {"0.0"}
+    assert growth_exponent([1, 2], [1, 8]) == pytest.approx(3)

@@ -14,20 +14,19 @@ SCALAR = {"value", "values", "action", "actions", "act", "reward", "rewards", "d
 SCALAR |= {"shape", "len", "num", "n", "idx", "id", "index", "indices", "count", "log", "logp", "prob", "probs", "mask"}
 SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "std", "mean", "sum", "hidden", "dict"}
 SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
-SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens"}
+SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens", "is", "has"}
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 OF_VECTORS = re.compile(r"CartPole|LunarLander|MountainCar|Pendulum|Acrobot|Hopper|HalfCheetah|Walker2?d?-v|Swimmer")
 OF_IMAGES = re.compile(
     r"ALE/|NoFrameskip|Breakout|Pong|Invaders|CarRacing|Doom|Mario|MiniGrid|make_atari|AtariPre|pixels", re.IGNORECASE
 )
 SHORT = ("s", "s_", "s_prime", "s2", "ns")  # names of states in many small scripts
-BATCH_SIZE = re.compile(r"batch[_-]?size['\"]?\s*[,:=][^\d\n]{0,40}?(\d+)", re.IGNORECASE)
-MANY = 128  # vectors in a minibatch, from which on their conversion takes a tenth of an update of a small network
+OF_FRAMES = re.compile(  # larger kernels and strides than those for the board of a game
+    r"\bConv[23]d\((([^,)\n]+,){2}\s*(kernel_size\s*=\s*)?\(?[5-9]\b|[^)\n]*stride\s*=\s*\(?[2-9])"
+)
 ACTS = re.compile(r"act|_?(select|choose|get|predict|step)")
 TRANSPOSED = object()
 ARRAYS = {"array", "asarray", "stack", "concatenate", "vstack", "hstack", "zeros", "ones", "transpose", "expand_dims"}
-ENVIRONMENTS = {"gym", "gymnasium", "unityagents", "dm_control", "pettingzoo", "mlagents_envs"}
-SAMPLES = {"sample", "choices", "sample_batch", "sample_experience", "sample_memory", "sample_buffer", "get_batch"}
 LISTS = ("list", "deque", "collections.deque")
 
 
@@ -49,22 +48,15 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
 
 
 def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
-    """Whether such a conversion takes much of a run's time. That needs images, or large minibatches that are sampled
-    from a replay buffer in every step. A rollout of vectors is converted once, after far slower environment steps, and
-    a single image only matters where the agent acts."""
+    """Whether such a conversion takes much of a run's time. That needs images: short vectors take a few percent of an
+    update. A single image only matters where the agent acts."""
     near = project.imported_by(module)
-    vectors, images = (any(kind.search(other.text) for other in near) for kind in (OF_VECTORS, OF_IMAGES))
-    has_images = any(CONVOLUTION.search(other.text) for other in near) and (images or not vectors)
-    function = module.function(call)
-    if isinstance(call.args[0], ast.List):
-        return has_images and bool(ACTS.match(getattr(function, "name", "")))
-    if has_images:
-        return True
-    arrays = any(other.packages() & ENVIRONMENTS for other in near)  # states of a self-written game are often lists
-    calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
-    sampled = any(last_name(call) in SAMPLES and "space" not in ast.unparse(call) for call in calls)
-    sizes = [int(size) for other in near for size in BATCH_SIZE.findall(other.text)]
-    return sampled and arrays and min(sizes, default=0) >= MANY
+    vectors, images, frames, convolution = (
+        any(kind.search(other.text) for other in near) for kind in (OF_VECTORS, OF_IMAGES, OF_FRAMES, CONVOLUTION)
+    )
+    has_images = (images and convolution) or (frames and not vectors)
+    is_single = isinstance(call.args[0], ast.List)
+    return has_images and (not is_single or bool(ACTS.match(getattr(module.function(call), "name", ""))))
 
 
 def _elements(module: Module, project: Project, node, calls: int) -> str | None:

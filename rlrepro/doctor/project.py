@@ -96,6 +96,26 @@ class Project:
             self._direct[module] = list(dict.fromkeys(target.module for target in targets if target is not None))
         return self._direct[module]
 
+    def importers(self, module: Module) -> list[Module]:
+        """The modules that import a module directly, or that may, if Python searches a path that is not known here."""
+        place = module.path.parent if module.path.name == "__init__.py" else module.path.with_suffix("")
+        return [
+            other
+            for other in self.modules_with(place.name)
+            if other is not module
+            and any(
+                found == module.path or (found is None and place.parts[-len(parts) :] == parts)
+                for level, dotted in _targets(other)
+                if (parts := tuple(dotted.split(".")))[-1] == place.name
+                for found in [self.file(other.path, level, dotted)]
+            )
+        ]
+
+    def namesakes(self, module: Module) -> list[Module]:
+        """The other modules in a file of the same name."""
+        paths = (path for path in self.files if path.name == module.path.name and path != module.path)
+        return [other for path in paths if (other := self.read(path)) is not None]
+
     def definition(self, module: Module, node, depth: int = RE_EXPORTS) -> Definition | None:
         """The function, class or module of this project that a name or dotted name refers to, or None."""
         if isinstance(node, ast.Name):
@@ -194,6 +214,15 @@ class Project:
             if not level and base == self.root:
                 break
         return None
+
+
+def _targets(module: Module) -> Iterator[tuple[int, str]]:
+    """The level and dotted name of each module that a module may import."""
+    yield from ((0, alias.name) for node in module.nodes[ast.Import] for alias in node.names)
+    for node in module.nodes[ast.ImportFrom]:
+        package = node.module or ""
+        yield node.level, package
+        yield from ((node.level, f"{package}.{alias.name}".strip(".")) for alias in node.names)
 
 
 def _texts(folder: Path, *, deep: bool) -> Iterator[str]:

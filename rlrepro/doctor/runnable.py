@@ -20,7 +20,7 @@ def can_run(project: Project, module: Module) -> bool:
     """Whether nothing is evidently missing. Notebooks are taken to run, since magics bind names."""
     if module.path.suffix != ".py":
         return True
-    if any(_misses_import(project, other) for other in _imported_at_start(project, module)):
+    if _fails_at_start(project, module) or all(_fails_at_start(project, m) for m in _starting_points(project, module)):
         return False
     bound = _bound(project, module)
     names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(module, node, bound))
@@ -60,6 +60,18 @@ def _bound(project: Project, module: Module) -> set[str] | None:
                 return None
             bound |= names
     return bound
+
+
+def _fails_at_start(project: Project, module: Module) -> bool:
+    return any(_misses_import(project, other) for other in _imported_at_start(project, module))
+
+
+def _starting_points(project: Project, module: Module) -> list[Module]:
+    """The modules that import a module, directly or not, and that no other imports; itself if none does."""
+    above = [module]
+    for below in above:
+        above += [other for other in project.importers(below) if other not in above]
+    return [other for other in above if not project.importers(other)] or [module]
 
 
 def _imported_at_start(project: Project, module: Module) -> list[Module]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
 from rlrepro.doctor.project import Project
+from rlrepro.doctor.signatures import fits
 
 Place = tuple[Module, ast.AST]
 
@@ -36,6 +37,7 @@ def mentions(project: Project, module: Module, definition) -> Iterator[Place]:
                 last_name(node) == name
                 and isinstance(node.ctx, ast.Load)
                 and _may_mean(project, other, node, definition)
+                and not _fails(project, other, node)
             ):
                 yield other, node
         for node in other.nodes[ast.Constant]:
@@ -63,6 +65,12 @@ def _may_mean(project: Project, module: Module, node, definition) -> bool:
     if target is not None:
         return target.node.__class__ is definition.__class__ and target.node.lineno == definition.lineno
     return isinstance(node, ast.Attribute) or node.id in module.imports or bool(module.stars)  # from somewhere unknown
+
+
+def _fails(project: Project, module: Module, node) -> bool:
+    """Whether a name is that of a call without the arguments that it needs."""
+    call = module.parents[node]
+    return isinstance(call, ast.Call) and call.func is node and not fits(project, module, call)
 
 
 def _is_export(module: Module, node) -> bool:

@@ -12,6 +12,15 @@ for k in range(8):
     Process(target=work).start()
 """
 WORKER = "import torch\ndef work():\n    net = {}\n    net(torch.ones(1, 64)).backward()\n"
+IMAGES = """
+import torch
+class Agent:
+    def __init__(self, inputs):
+        self.net = torch.nn.Conv2d(inputs, 32, 8)
+    def act(self, observation):
+        return self.net(torch.tensor([observation]))
+{}.act(0)
+"""
 NET = "class Net(torch.nn.Linear): pass\n"
 
 BROKEN = {
@@ -100,5 +109,21 @@ BROKEN = {
         "PT001",
         {"worker.py": WORKER.format("Net(64, 1)"), "train.py": STARTS},
         {"worker.py": NET + WORKER.format("Net(64, 1)")},
+    ),
+    "a module whose only importer can't start": (
+        "TO002",
+        {
+            "tools/__init__.py": "from .logo import *",
+            "tools/log.py": "",
+            "tools/out.py": "",
+            "net.py": f"import torch\n{ON}",
+            "main.py": "from tools import *\nimport net",
+        },
+        {"tools/logo.py": ""},
+    ),
+    "a class that every caller fails to create": (
+        "TO001",
+        {"train.py": IMAGES.format("Agent()")},
+        {"train.py": IMAGES.format("Agent(4)")},
     ),
 }

@@ -131,6 +131,11 @@ DOUBTFUL = {
         {"template.py": TEMPLATE, "train.py": "def train(): pass"},
         {"train.py": "import template"},
     ),
+    "a copy of the module that is imported": (
+        "TO002",
+        {"run/train.py": "import net", "run/net.py": "", "results/net.py": TEMPLATE},
+        {"run/net.py": TEMPLATE, "results/net.py": ""},
+    ),
     "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
     "a script that trains nothing": (
         "TO002",
@@ -142,11 +147,6 @@ DOUBTFUL = {
         {"train.py": POSITIONS.format("(state.tolist(), 0)")},
         {"train.py": POSITIONS.format("(state, 0)")},
     ),
-    "short vectors in small minibatches": (
-        "TO001",
-        {"train.py": SAMPLED.format("batch_size=64", "")},
-        {"train.py": SAMPLED.format("batch_size=256", "")},
-    ),
     "short vectors, whatever their number": (
         "TO001",
         {"train.py": SAMPLED.format("size=64", "")},
@@ -156,6 +156,11 @@ DOUBTFUL = {
         "TO001",
         {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)\ngym.make('CartPole-v1')")},
         {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)\ngym.make('ALE/Pong-v5')")},
+    ),
+    "boards beside a network with small kernels": (
+        "TO001",
+        {"train.py": SAMPLED.format("size=512", "net = torch.nn.Conv2d(4, 8, 3, padding=1)")},
+        {"train.py": SAMPLED.format("size=512", "net = torch.nn.Conv2d(4, 8, 3, stride=2)")},
     ),
     "one image for each update": (
         "TO001",

@@ -82,6 +82,9 @@ INNOCENT = {
         def learn(memory):
             states, actions, rewards = zip(*memory)
             return torch.tensor(rewards), torch.tensor([each.done for each in memory]), torch.tensor([0.5])
+        def keep(frames):
+            indices, is_kept_frame = zip(*frames)
+            return torch.tensor(is_kept_frame)
         """,
     ),
     "what a sampler made an array of": (

@@ -119,15 +119,18 @@ def _trains_nothing(module, project) -> bool:
         return True
     if module.path.suffix != ".py":
         return False
-    named = [other for other in project.modules_with(module.path.stem) if other is not module]
-    imported = re.compile(rf"(from|import)\s[^\n]*\b{re.escape(module.path.stem)}\b")
-    if any(imported.search(other.text) for other in named):
+    if project.importers(module):
         return False
     if not any(TRAINING.search(last_name(call.func)) for call in module.all_calls):
         return True
+    if _starts(module, project):
+        return False
+    if any(project.importers(other) for other in project.namesakes(module)):
+        return True  # a copy of what the project uses
+    named = [other for other in project.modules_with(module.path.stem) if other is not module]
     near = module.path.parents[:2]
     is_loaded = any(other.path.parent in near for other in project.modules_with("importlib"))
-    return not (named or is_loaded or project.configures(module.path.stem) or _starts(module, project))
+    return not (named or is_loaded or project.configures(module.path.stem))
 
 
 def _starts(module, project) -> bool:
