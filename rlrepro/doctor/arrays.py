@@ -22,7 +22,7 @@ OF_IMAGES = re.compile(
 )
 SHORT = ("s", "s_", "s_prime", "s2", "ns")  # names of states in many small scripts
 OF_FRAMES = re.compile(  # larger kernels and strides than those for the board of a game
-    r"\bConv[23]d\((([^,)\n]+,){2}\s*(kernel_size\s*=\s*)?\(?[5-9]\b|[^)\n]*stride\s*=\s*\(?[2-9])"
+    r"\bConv[23]d\((([^,)\n]+,){2}\s*(kernel_size\s*=\s*)?\(?[4-9]\b|[^)\n]*stride\s*=\s*\(?[2-9])"
 )
 ACTS = re.compile(r"act|_?(select|choose|get|predict|step)")
 TRANSPOSED = object()

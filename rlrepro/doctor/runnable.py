@@ -12,7 +12,7 @@ from rlrepro.doctor.signatures import fits
 from rlrepro.doctor.usage import is_used
 
 LOCAL = {"agent", "agents", "buffer", "common", "config", "env", "environment", "envs", "memory", "model", "models"}
-LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs
+LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs, like most with a "_"
 DYNAMIC = ("globals()", "exec(", "__getattr__")  # code that binds names unseen
 
 
@@ -20,7 +20,9 @@ def can_run(project: Project, module: Module) -> bool:
     """Whether nothing is evidently missing. Notebooks are taken to run, since magics bind names."""
     if module.path.suffix != ".py":
         return True
-    if _fails_at_start(project, module) or all(_fails_at_start(project, m) for m in _starting_points(project, module)):
+    if any(_misses_import(project, other) for other in _imported_at_start(project, module)):
+        return False
+    if all(_fails_at_start(project, start) for start in _starting_points(project, module)):
         return False
     bound = _bound(project, module)
     names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(module, node, bound))
@@ -62,8 +64,11 @@ def _bound(project: Project, module: Module) -> set[str] | None:
     return bound
 
 
-def _fails_at_start(project: Project, module: Module) -> bool:
-    return any(_misses_import(project, other) for other in _imported_at_start(project, module))
+def _fails_at_start(project: Project, start: Module) -> bool:
+    """Whether a script ends at an import. A package may be used in another project, which has what it imports."""
+    if start.path.name == "__init__.py":
+        return False
+    return any(_misses_import(project, other) for other in _imported_at_start(project, start))
 
 
 def _starting_points(project: Project, module: Module) -> list[Module]:
@@ -106,7 +111,8 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
         return False
     is_elsewhere = any(f"/{'/'.join(parts)}".lower() in path.as_posix().lower() for path in project.files)
     if not node.level and len(parts) == 1:
-        return is_elsewhere and parts[0] in LOCAL and not _changes_path(project)
+        is_own = parts[0] in LOCAL or ("_" in parts[0] and any(path.stem == parts[0] for path in project.files))
+        return is_elsewhere and is_own and not _changes_path(project)
     if not node.level:  # from packages, absolute imports don't see their neighbours
         targets = [base.joinpath(*parts) for base in above if not (base / "__init__.py").exists()]
     return not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)

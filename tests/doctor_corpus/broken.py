@@ -21,6 +21,7 @@ class Agent:
         return self.net(torch.tensor([observation]))
 {}.act(0)
 """
+TRAINS = "import torch\ntorch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
 NET = "class Net(torch.nn.Linear): pass\n"
 
 BROKEN = {
@@ -94,6 +95,16 @@ BROKEN = {
         "TO002",
         {"agents/utils.py": "def load(): pass", "train.py": f"import torch\nfrom utils import load\n{ON}"},
         {"train.py": f"import torch\nfrom agents.utils import load\n{ON}"},
+    ),
+    "a module with a name of the project's own that is elsewhere": (
+        "TO002",
+        {"sac/sac_learn.py": "def load(): pass", "train.py": f"import torch\nfrom sac_learn import load\n{ON}"},
+        {"train.py": f"import torch\nfrom sac.sac_learn import load\n{ON}"},
+    ),
+    "a module whose importer can't start, unless that is a package": (
+        "TO002",
+        {"train.py": "from .envs import *\nfrom .algo import *", "algo.py": TRAINS, "plot.py": ""},
+        {"train.py": "", "__init__.py": "from .envs import *\nfrom .algo import *"},
     ),
     "a module whose name is written otherwise": (
         "TO002",
