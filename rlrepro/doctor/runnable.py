@@ -72,11 +72,11 @@ def _fails_at_start(project: Project, start: Module) -> bool:
 
 
 def _starting_points(project: Project, module: Module) -> list[Module]:
-    """The modules that import a module, directly or not, and that no other imports; itself if none does."""
+    """Scripts, and modules that no other imports, among a module and those that import it, directly or not."""
     above = [module]
     for below in above:
         above += [other for other in project.importers(below) if other not in above]
-    return [other for other in above if not project.importers(other)] or [module]
+    return [other for other in above if "__main__" in other.text or not project.importers(other)] or [module]
 
 
 def _imported_at_start(project: Project, module: Module) -> list[Module]:

@@ -132,6 +132,11 @@ BROKEN = {
         },
         {"tools/logo.py": ""},
     ),
+    "a module whose only importer can't start, unless it is a script": (
+        "TO002",
+        {"main.py": "from .envs import *\nimport net", "net.py": TRAINS, "plot.py": ""},
+        {"net.py": f"{TRAINS}if __name__ == '__main__':\n    train()"},
+    ),
     "a class that every caller fails to create": (
         "TO001",
         {"train.py": IMAGES.format("Agent()")},
