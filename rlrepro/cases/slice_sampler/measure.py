@@ -137,9 +137,13 @@ def sample_after_writes(bench: Bench) -> None:
         _add_times(bench, "online", seconds, **setting)
         for name in ONLINE[:2]:
             _add_ratio(bench, "online_ours_ratio", seconds[name], seconds["ours"], sampler=name, **setting)
-        for name in ["ours", *WITHOUT_REPLACEMENT] if stored == most else ["ours"]:
-            alone = newest.run(workloads.online, stored, capacity, [name], settings.writes)  # as in a training run
-            _add_times(bench, "online_alone", alone, **setting)
+        alone = newest.run(workloads.online, stored, capacity, ["ours"], settings.writes)  # as in a training run
+        _add_times(bench, "online_alone", alone, **setting)
+    turns = {name: [] for name in WITHOUT_REPLACEMENT}  # several writes in each: one that reads everything slows others
+    for _, (name, seconds) in itertools.product(range(TURNS), turns.items()):
+        seconds += newest.run(workloads.online, most, capacity, [name], settings.writes)[name]
+    _add_times(bench, "online_alone", turns, **setting)
+    _add_ratio(bench, "online_ours_ratio", *turns.values(), sampler=WITHOUT_REPLACEMENT[0], **setting)
     newest.run(drop)
     alone = bench.records.series("slice_sampler.online_alone", "stored", sampler="ours")
     bench.add("online_growth", alone[most] / alone[fewest], stored=most, over=fewest)

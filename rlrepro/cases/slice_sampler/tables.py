@@ -118,16 +118,15 @@ def fix_list(records: Records) -> str:
 
 def _without_replacement(records: Records) -> str:
     """The line about samplers without replacement; records made before they were measured have none."""
-    both = [
-        records.where("slice_sampler.online_alone", sampler=f"{whose}without replacement") for whose in ("", "ours ")
-    ]
-    if not all(both):
+    names = ("without replacement", "ours without replacement")
+    times = [records.where("slice_sampler.online_alone", sampler=name) for name in names]
+    if not all(times):
         return ""
-    (theirs,), (ours,) = both
+    (theirs,), (ours,) = times
+    ratio = records.get("slice_sampler.online_ours_ratio", sampler=names[0])
     return (
-        f"- Without replacement, after each write, each alone on its buffer with {ours.setting['stored']:,} stored: "
-        f"{NEWEST} takes {_shown(theirs)}, **{format_value(theirs.value / ours.value, 'ratio')}** the time of ours, "
-        f"{_shown(ours)}."
+        f"- Without replacement, after each write, with {ours.setting['stored']:,} stored and each sampler alone on its "
+        f"buffer, {NEWEST} takes {_shown(theirs)}, **{_shown(ratio)}** the time of ours, {_shown(ours)}."
     )
 
 
