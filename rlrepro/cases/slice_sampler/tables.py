@@ -125,8 +125,8 @@ def _without_replacement(records: Records) -> str:
     (theirs,), (ours,) = times
     ratio = records.get("slice_sampler.online_ours_ratio", sampler=names[0])
     return (
-        f"- Without replacement, after each write, with {ours.setting['stored']:,} stored and each sampler alone on its "
-        f"buffer, {NEWEST} takes {_shown(theirs)}, **{_shown(ratio)}** the time of ours, {_shown(ours)}."
+        f"- Without replacement, after each write, with {ours.setting['stored']:,} stored and each sampler on its own, "
+        f"{NEWEST} takes {_shown(theirs)}, **{_shown(ratio)}** the time of ours, {_shown(ours)}."
     )
 
 
