@@ -1,6 +1,7 @@
 """Odd but valid programs, on which no rule may fail or take long."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -60,3 +61,14 @@ def test_no_rule_fails(tmp_path, title):
     found = examine([tmp_path])
     assert time.process_time() - began < 2
     assert not found.left_out
+
+
+def test_a_folder_has_the_same_findings_from_inside(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(
+        "from . import utils\nimport torch\ntorch.autograd.set_detect_anomaly(True)\ntrain()"
+    )
+    (tmp_path / "utils.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    inside, outside = examine([Path()]), examine([tmp_path])
+    assert not inside.left_out and [each.code for each in inside.findings] == ["TO002"]
+    assert [each.confidence for each in inside.findings] == [each.confidence for each in outside.findings]

@@ -16,15 +16,7 @@ SCALAR |= {"type", "name", "names", "time", "times", "step", "steps", "rate", "s
 SCALAR |= {"tensor", "tensors", "score", "scores", "loss", "losses", "ids", "ret", "returns", "weights", "keys", "dist"}
 SCALAR |= {"config", "path", "paths", "file", "files", "space", "spaces", "batch", "token", "tokens", "is", "has"}
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
-OF_VECTORS = re.compile(r"CartPole|LunarLander|MountainCar|Pendulum|Acrobot|Hopper|HalfCheetah|Walker2?d?-v|Swimmer")
-OF_IMAGES = re.compile(
-    r"ALE/|NoFrameskip|Breakout|Pong|Invaders|CarRacing|Doom|Mario|MiniGrid|make_atari|AtariPre|pixels", re.IGNORECASE
-)
 SHORT = ("s", "s_", "s_prime", "s2", "ns")  # names of states in many small scripts
-OF_FRAMES = re.compile(  # larger kernels and strides than those for the board of a game
-    r"\bConv[23]d\((([^,)\n]+,){2}\s*(kernel_size\s*=\s*)?\(?[4-9]\b|[^)\n]*stride\s*=\s*\(?[2-9])"
-)
-ACTS = re.compile(r"act|_?(select|choose|get|predict|step)")
 TRANSPOSED = object()
 ARRAYS = {"array", "asarray", "stack", "concatenate", "vstack", "hstack", "zeros", "ones", "transpose", "expand_dims"}
 LISTS = ("list", "deque", "collections.deque")
@@ -45,18 +37,6 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
     if isinstance(node, ast.Name | ast.Attribute):
         return _elements(module, project, node, calls)
     return None
-
-
-def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
-    """Whether such a conversion takes much of a run's time. That needs images: short vectors take a few percent of an
-    update. A single image only matters where the agent acts."""
-    near = project.imported_by(module)
-    vectors, images, frames, convolution = (
-        any(kind.search(other.text) for other in near) for kind in (OF_VECTORS, OF_IMAGES, OF_FRAMES, CONVOLUTION)
-    )
-    has_images = (images and convolution) or (frames and not vectors)
-    is_single = isinstance(call.args[0], ast.List)
-    return has_images and (not is_single or bool(ACTS.match(getattr(module.function(call), "name", ""))))
 
 
 def _elements(module: Module, project: Project, node, calls: int) -> str | None:

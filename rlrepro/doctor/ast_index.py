@@ -79,6 +79,15 @@ class Module:
         inner = {node.name: node for node in nodes if not isinstance(self.parents[node], ast.ClassDef)}
         return inner | {node.name: node for node in nodes if self.parents[node] is self.tree}
 
+    def targets(self) -> Iterator[tuple[int, str]]:
+        """The level and dotted name of each module that this one may import, packages around it first."""
+        names = [(0, alias.name) for node in self.nodes[ast.Import] for alias in node.names]
+        for node in self.nodes[ast.ImportFrom]:
+            names += [(node.level, f"{node.module or ''}.{alias.name}".strip(".")) for alias in node.names]
+        for level, dotted in names:
+            parts = dotted.split(".")
+            yield from ((level, ".".join(parts[:end])) for end in range(1, len(parts) + 1))
+
     def packages(self) -> set[str]:
         """The top-level names of the imported packages."""
         return {name.split(".")[0] for name in (*self.imports.values(), *self.stars)}

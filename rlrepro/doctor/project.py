@@ -40,6 +40,7 @@ class Project:
         self._file = cache(self._find)  # the same few are imported everywhere
         self._imports: dict[Module, list[Module]] = {}
         self._direct: dict[Module, list[Module]] = {}
+        self._importers: dict[Module, list[Module]] = {}
         self._beside: dict[Path, list[Module]] = {}
         self._mentioned: dict[tuple[re.Pattern, Path], bool] = {}
 
@@ -97,19 +98,25 @@ class Project:
         return self._direct[module]
 
     def importers(self, module: Module) -> list[Module]:
-        """The modules that import a module directly, or that may, if Python searches a path that is not known here."""
-        place = module.path.parent if module.path.name == "__init__.py" else module.path.with_suffix("")
-        return [
-            other
-            for other in self.modules_with(place.name)
-            if other is not module
-            and any(
-                found == module.path or (found is None and place.parts[-len(parts) :] == parts)
-                for level, dotted in _targets(other)
-                if (parts := tuple(dotted.split(".")))[-1] == place.name
-                for found in [self.file(other.path, level, dotted)]
-            )
-        ]
+        """The modules that import a module directly, or may do so by a search path that can't be seen here, without
+        tests."""
+        if module not in self._importers:
+            place = module.path.parent if module.path.name == "__init__.py" else module.path.with_suffix("")
+            self._importers[module] = [
+                other
+                for other in self.modules_with(place.name)
+                if other is not module and not other.is_test and self._may_import(other, module, place)
+            ]
+        return self._importers[module]
+
+    def _may_import(self, other: Module, module: Module, place: Path) -> bool:
+        for level, dotted in other.targets():
+            parts = tuple(dotted.split("."))
+            if parts[-1] == place.name:
+                found = self.file(other.path, level, dotted)
+                if found == module.path or (found is None and place.parts[-len(parts) :] == parts):
+                    return True
+        return False
 
     def namesakes(self, module: Module) -> list[Module]:
         """The other modules in a file of the same name."""
@@ -207,22 +214,14 @@ class Project:
         bases = folders[level - 1 : level] if level else folders
         for base in bases:
             target = base.joinpath(*dotted.split(".")) if dotted else base
-            for path in (target.with_name(f"{target.name}.py"), target / "__init__.py"):
+            beside = [target.with_name(f"{target.name}.py")] if target.name else []  # "." has no name
+            for path in (*beside, target / "__init__.py"):
                 with suppress(OSError):  # the name may be too long
                     if path.is_file():
                         return path
             if not level and base == self.root:
                 break
         return None
-
-
-def _targets(module: Module) -> Iterator[tuple[int, str]]:
-    """The level and dotted name of each module that a module may import."""
-    yield from ((0, alias.name) for node in module.nodes[ast.Import] for alias in node.names)
-    for node in module.nodes[ast.ImportFrom]:
-        package = node.module or ""
-        yield node.level, package
-        yield from ((node.level, f"{package}.{alias.name}".strip(".")) for alias in node.names)
 
 
 def _texts(folder: Path, *, deep: bool) -> Iterator[str]:

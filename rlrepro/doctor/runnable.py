@@ -3,16 +3,19 @@ the project's own functions have the arguments that these require."""
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
 from rlrepro.doctor.project import Project
 from rlrepro.doctor.signatures import fits
 from rlrepro.doctor.usage import is_used
 
 LOCAL = {"agent", "agents", "buffer", "common", "config", "env", "environment", "envs", "memory", "model", "models"}
-LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs, like most with a "_"
+LOCAL |= {"net", "network", "networks", "util", "utils"}  # modules that no library installs
+MOST_IMPORTERS = 100  # of a module that are looked at
+TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
 DYNAMIC = ("globals()", "exec(", "__getattr__")  # code that binds names unseen
 
 
@@ -20,9 +23,7 @@ def can_run(project: Project, module: Module) -> bool:
     """Whether nothing is evidently missing. Notebooks are taken to run, since magics bind names."""
     if module.path.suffix != ".py":
         return True
-    if any(_misses_import(project, other) for other in _imported_at_start(project, module)):
-        return False
-    if all(_fails_at_start(project, start) for start in _starting_points(project, module)):
+    if _fails_at_start(project, module) or not _is_started(project, module):
         return False
     bound = _bound(project, module)
     names = () if bound is None else (node for node in module.nodes[ast.Name] if _is_unbound(module, node, bound))
@@ -64,19 +65,39 @@ def _bound(project: Project, module: Module) -> set[str] | None:
     return bound
 
 
-def _fails_at_start(project: Project, start: Module) -> bool:
-    """Whether a script ends at an import. A package may be used in another project, which has what it imports."""
-    if start.path.name == "__init__.py":
-        return False
-    return any(_misses_import(project, other) for other in _imported_at_start(project, start))
+def _fails_at_start(project: Project, module: Module) -> bool:
+    """Whether a module stops at an import."""
+    return any(_misses_import(project, other) for other in _imported_at_start(project, module))
 
 
-def _starting_points(project: Project, module: Module) -> list[Module]:
-    """Scripts, and modules that no other imports, among a module and those that import it, directly or not."""
+def _is_started(project: Project, module: Module) -> bool:
+    """Whether a module is where a program may begin, or is imported, directly or not, by one that does not stop at an
+    import: a script, a notebook, or what nothing imports. Packages may be used in another project."""
     above = [module]
     for below in above:
-        above += [other for other in project.importers(below) if other not in above]
-    return [other for other in above if "__main__" in other.text or not project.importers(other)] or [module]
+        importers = project.importers(below)
+        is_package = below.path.name == "__init__.py" and (project.is_installable or not importers)
+        if is_package or below.path.suffix != ".py":
+            return True
+        if (not importers or is_script(project, below)) and not _fails_at_start(project, below):
+            return True
+        above += [other for other in importers if other not in above]
+        if len(above) > MOST_IMPORTERS:
+            return True
+    return False
+
+
+def is_script(project: Project, module: Module) -> bool:
+    """Whether a file does more than define when it is run."""
+    calls = [call for call in module.all_calls if module.function(call) is module.tree]
+    if any(TRAINING.search(last_name(call.func)) for call in calls):
+        return True
+    names = (node for node in module.nodes[ast.Name] if module.function(node) is module.tree)
+    return any(
+        project.definition(module, node) is not None
+        for node in names
+        if not isinstance(module.parents[node], ast.ClassDef)
+    )
 
 
 def _imported_at_start(project: Project, module: Module) -> list[Module]:
@@ -109,13 +130,20 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     targets = [base.joinpath(*parts) for base in (above[node.level - 1 : node.level] if node.level else above)]
     if any(target.is_dir() or any(target.parent.glob(f"{target.name}.*")) for target in targets):
         return False
-    is_elsewhere = any(f"/{'/'.join(parts)}".lower() in path.as_posix().lower() for path in project.files)
+    is_elsewhere = any(f"/{'/'.join(parts)}".lower() in f"/{path.as_posix()}".lower() for path in project.files)
     if not node.level and len(parts) == 1:
-        is_own = parts[0] in LOCAL or ("_" in parts[0] and any(path.stem == parts[0] for path in project.files))
+        is_own = parts[0] in LOCAL or _is_own(project, parts[0])
         return is_elsewhere and is_own and not _changes_path(project)
     if not node.level:  # from packages, absolute imports don't see their neighbours
         targets = [base.joinpath(*parts) for base in above if not (base / "__init__.py").exists()]
     return not is_elsewhere and any(len([*t.parent.glob("*.py")]) > 1 for t in targets)
+
+
+def _is_own(project: Project, name: str) -> bool:
+    """Whether a name is that of a file of the project and of no library. Most libraries have no underscore, and a file
+    that is named after one imports it."""
+    texts = [text for path, text in project.files.items() if path.name == f"{name}.py"]
+    return "_" in name and bool(texts) and not any(name in text for text in texts)
 
 
 def _changes_path(project: Project) -> bool:
@@ -130,7 +158,7 @@ def _lacks(project: Project, module: Module, node: ast.ImportFrom) -> bool:
         return False
     dotted = (node.module or "").replace(".", "/")
     ends = (f"/{dotted}.py", f"/{dotted}/__init__.py") if dotted else ("/__init__.py",)
-    others = [(path, project.read(path)) for path in project.files if path.as_posix().endswith(ends)]
+    others = [(path, project.read(path)) for path in project.files if f"/{path.as_posix()}".endswith(ends)]
     for name in (alias.name for alias in node.names if alias.name != "*"):
         if not any(other is None or _binds(project, path, other, name) for path, other in others):
             return bool(others)

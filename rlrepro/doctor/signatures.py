@@ -68,14 +68,17 @@ def _accepts(declared: ast.arguments, call: ast.Call, *, is_method: bool) -> boo
         for kind, of_kind in kinds
         for each in of_kind
     ]
-    signature = Signature(parameters[is_method:])
     given = {keyword.arg: None for keyword in call.keywords if keyword.arg}
     is_spread = any(isinstance(argument, ast.Starred) for argument in call.args)
+    bound = is_method and bool(ordered)  # *args may take the object as well
     try:
+        signature = Signature(parameters[bound:])
         if is_spread or len(given) < len(call.keywords):  # *arguments or **options may have the rest
             signature.bind_partial(*([] if is_spread else call.args), **given)
         else:
             signature.bind(*call.args, **given)
     except TypeError:
         return False
+    except ValueError:  # such as two parameters of one name
+        return True
     return True

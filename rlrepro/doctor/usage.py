@@ -68,7 +68,7 @@ def _may_mean(project: Project, module: Module, node, definition) -> bool:
 
 
 def _fails(project: Project, module: Module, node) -> bool:
-    """Whether a name is that of a call without the arguments that it needs."""
+    """Whether the name is called here with arguments that its definition does not accept."""
     call = module.parents[node]
     return isinstance(call, ast.Call) and call.func is node and not fits(project, module, call)
 

@@ -1,4 +1,4 @@
-"""What can't run, and the files after which it can."""
+"""What can't run or never does, and the files after which it can."""
 
 from .doubtful import ON
 
@@ -22,6 +22,7 @@ class Agent:
 {}.act(0)
 """
 TRAINS = "import torch\ntorch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
+PLAIN = "def train(): pass\n"
 NET = "class Net(torch.nn.Linear): pass\n"
 
 BROKEN = {
@@ -127,7 +128,7 @@ BROKEN = {
             "tools/__init__.py": "from .logo import *",
             "tools/log.py": "",
             "tools/out.py": "",
-            "net.py": f"import torch\n{ON}",
+            "net.py": TRAINS,
             "main.py": "from tools import *\nimport net",
         },
         {"tools/logo.py": ""},
@@ -137,9 +138,29 @@ BROKEN = {
         {"main.py": "from .envs import *\nimport net", "net.py": TRAINS, "plot.py": ""},
         {"net.py": f"{TRAINS}if __name__ == '__main__':\n    train()"},
     ),
+    "a script that something else imports, unless it can't start itself": (
+        "TO002",
+        {"utils.py": "", "train.py": f"import torch\nfrom utils import load\n{ON}", "eval.py": "import train"},
+        {"train.py": f"import torch\n{ON}", "eval.py": "from utils import load\nimport train"},
+    ),
+    "a missing module, unless a file with its name imports a library": (
+        "TO002",
+        {"envs/dm_maze.py": "", "train.py": f"import torch\nfrom dm_maze import Maze\n{ON}"},
+        {"envs/dm_maze.py": "import dm_maze"},
+    ),
     "a class that every caller fails to create": (
         "TO001",
         {"train.py": IMAGES.format("Agent()")},
         {"train.py": IMAGES.format("Agent(4)")},
+    ),
+    "a copy of the module that is imported": (
+        "TO002",
+        {"run/train.py": "import net", "run/net.py": PLAIN, "results/net.py": TRAINS},
+        {"run/net.py": TRAINS, "results/net.py": ""},
+    ),
+    "a copy of the module that is imported, unless it is loaded by its name": (
+        "TO002",
+        {"run/train.py": "import net", "run/net.py": PLAIN, "results/net.py": TRAINS},
+        {"results/load.py": "import importlib"},
     ),
 }

@@ -131,11 +131,6 @@ DOUBTFUL = {
         {"template.py": TEMPLATE, "train.py": "def train(): pass"},
         {"train.py": "import template"},
     ),
-    "a copy of the module that is imported": (
-        "TO002",
-        {"run/train.py": "import net", "run/net.py": "", "results/net.py": TEMPLATE},
-        {"run/net.py": TEMPLATE, "results/net.py": ""},
-    ),
     "code that is only kept": ("TO002", {"old/train.py": ON_IN_FILE}, {"old/train.py": "", "new/train.py": ON_IN_FILE}),
     "a script that trains nothing": (
         "TO002",
@@ -149,8 +144,8 @@ DOUBTFUL = {
     ),
     "short vectors, whatever their number": (
         "TO001",
-        {"train.py": SAMPLED.format("size=64", "")},
-        {"train.py": SAMPLED.format("size=64", "net = torch.nn.Conv2d(4, 32, 8)")},
+        {"train.py": SAMPLED.format("batch_size=256", ""), "run.sh": "python train.py --env CartPole-v1"},
+        {"run.sh": "python train.py --env Hopper-v4"},
     ),
     "vectors beside a network for images": (
         "TO001",

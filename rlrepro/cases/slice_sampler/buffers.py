@@ -74,8 +74,8 @@ def drop() -> None:
 
 def sampler(name):
     """A sampler with TD-MPC2's settings: "episode" or "done", what separates trajectories; " cached" after it sets
-    `cache_values`. "ours" is IncrementalSliceSampler. "without replacement", or "ours without replacement": by episode
-    id, each episode once. A function in place of a name makes the sampler itself."""
+    `cache_values`. "ours" is IncrementalSliceSampler. "without replacement" and "ours without replacement" separate by
+    episode id and draw each episode once. A function in place of a name makes the sampler itself."""
     from torchrl.data.replay_buffers.samplers import SliceSampler, SliceSamplerWithoutReplacement
 
     options = {"num_slices": NUM_SLICES, "truncated_key": None, "strict_length": True}

@@ -121,8 +121,8 @@ def upstream_fixes(bench: Bench) -> None:
 
 
 def sample_after_writes(bench: Bench) -> None:
-    """The newest release and ours, after each write, by what is stored; and the size of our index. The samplers without
-    replacement with the most stored."""
+    """The newest release and ours, after each write, by what is stored; and the size of our index. With the most
+    stored, also the samplers without replacement."""
     settings, newest = bench.settings, _releases(bench)[-1]
     fewest, most, capacity = settings.online_stored[0], settings.online_stored[-1], settings.capacity
     for stored in settings.online_stored:
@@ -139,7 +139,7 @@ def sample_after_writes(bench: Bench) -> None:
             _add_ratio(bench, "online_ours_ratio", seconds[name], seconds["ours"], sampler=name, **setting)
         alone = newest.run(workloads.online, stored, capacity, ["ours"], settings.writes)  # as in a training run
         _add_times(bench, "online_alone", alone, **setting)
-    turns = {name: [] for name in WITHOUT_REPLACEMENT}  # several writes in each: one that reads everything slows others
+    turns = {name: [] for name in WITHOUT_REPLACEMENT}  # of several writes, as reading everything slows the next
     for _, (name, seconds) in itertools.product(range(TURNS), turns.items()):
         seconds += newest.run(workloads.online, most, capacity, [name], settings.writes)[name]
     _add_times(bench, "online_alone", turns, **setting)

@@ -122,7 +122,7 @@ def _without_replacement(records: Records) -> str:
     times = [records.where("slice_sampler.online_alone", sampler=name) for name in names]
     if not all(times):
         return ""
-    (theirs,), (ours,) = times
+    theirs, ours = (measured[-1] for measured in times)
     ratio = records.get("slice_sampler.online_ours_ratio", sampler=names[0])
     return (
         f"- Without replacement, after each write, with {ours.setting['stored']:,} stored and each sampler on its own, "

@@ -4,20 +4,21 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.arrays import is_frequent, list_of_arrays
+from rlrepro.doctor.arrays import list_of_arrays
 from rlrepro.doctor.ast_index import last_name, words_of
+from rlrepro.doctor.conversion_cost import is_frequent
 from rlrepro.doctor.datasets import is_in_memory
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.likely_arrays import likely_arrays
 from rlrepro.doctor.minibatches import is_gradient_step, tensors_of
+from rlrepro.doctor.runnable import TRAINING, is_script
 
 CONSTRUCTORS = ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "ByteTensor")
 OPTIONS = {"args", "arg", "opt", "opts", "params", "cfg", "config", "conf", "hparams", "flags", "settings"}
 ELSEWHERE = {"sbx", "flax", "optax", "ray"}  # packages that train without torch, or in other processes
 ALGORITHMS = {"A2C", "DDPG", "DQN", "PPO", "SAC", "TD3"}
 DEBUGS = re.compile(r"debug|(^|_)nan(_|$)", re.IGNORECASE)
-TRAINING = re.compile(r"train|learn|fit|updat|optim|backward|run|launch|loop|experiment|worker|Process", re.IGNORECASE)
 
 
 def _as_array(module, call):
@@ -110,7 +111,8 @@ def _is_switched_off(project) -> bool:
 
 def _trains_nothing(module, project) -> bool:
     """Whether a file trains with JAX or in Ray's processes instead of its own, names `backward` without calling it, or
-    is a script, imported by no other, that calls nothing that sounds like training."""
+    is imported by no other and is a script that calls nothing that sounds like training, or a module that nothing
+    loads, such as a copy."""
     names = {full.split(".")[-1] for full in module.imports.values() if full.startswith("stable_baselines3.")}
     if module.packages() & ELSEWHERE and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
         return True
@@ -123,27 +125,16 @@ def _trains_nothing(module, project) -> bool:
         return False
     if not any(TRAINING.search(last_name(call.func)) for call in module.all_calls):
         return True
-    if _starts(module, project):
-        return False
-    if any(project.importers(other) for other in project.namesakes(module)):
-        return True  # a copy of what the project uses
-    named = [other for other in project.modules_with(module.path.stem) if other is not module]
     near = module.path.parents[:2]
     is_loaded = any(other.path.parent in near for other in project.modules_with("importlib"))
-    return not (named or is_loaded or project.configures(module.path.stem))
+    if is_loaded or project.configures(module.path.stem) or is_script(project, module):
+        return False
+    named = any(other is not module for other in project.modules_with(module.path.stem))
+    return not named or any(_is_copy(module, other) and project.importers(other) for other in project.namesakes(module))
 
 
-def _starts(module, project) -> bool:
-    """Whether a file that is run as a script does more than define."""
-    calls = [call for call in module.all_calls if module.function(call) is module.tree]
-    if any(TRAINING.search(last_name(call.func)) for call in calls):
-        return True
-    names = (node for node in module.nodes[ast.Name] if module.function(node) is module.tree)
-    return any(
-        project.definition(module, node) is not None
-        for node in names
-        if not isinstance(module.parents[node], ast.ClassDef)
-    )
+def _is_copy(module, other) -> bool:
+    return bool(module.definitions) and module.definitions.keys() == other.definitions.keys()
 
 
 def _conditional(module, call) -> bool:
