@@ -1,6 +1,6 @@
-"""Is a known site of a problem credited with the surest finding at it?"""
+"""Precision and recall on other people's code."""
 
-from rlrepro.doctor.field import look, rows, write
+from rlrepro.doctor.field import look, rows, table, write
 
 TWO = """\
 import torch
@@ -22,3 +22,14 @@ def test_a_site_has_the_confidence_of_the_surest_finding(tmp_path):
     write("sites", [SITE], tmp_path)
     assert not look([tmp_path], tmp_path)
     assert [site["found"] for site in rows("sites", tmp_path)] == ["high"]
+
+
+def test_the_group_that_was_counted_last_comes_first(tmp_path):
+    owners = {"one/agent": "next", "two/agent": "blind", "three/agent": "blind"}
+    write("repositories", [{"repository": name, "commit": "", "group": owners[name]} for name in owners], tmp_path)
+    verdicts = {"one/agent": "true", "two/agent": "false", "three/agent": "true"}
+    findings = [FINDING | {"repository": name, "confidence": "low", "verdict": verdicts[name]} for name in owners]
+    write("findings", findings, tmp_path)
+    write("sites", [SITE | {"repository": "one/agent"}], tmp_path)
+    first = table(tmp_path).splitlines()[0]
+    assert first == "*blind* was counted last, with 2 findings: 50% true, 0% harmless, 50% false."

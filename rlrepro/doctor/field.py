@@ -65,8 +65,12 @@ def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
 
 
 def table(folder: Path = FOLDER) -> str:
-    """Precision and recall per group, as Markdown tables."""
-    lines = ["| group | repositories | | findings | true | harmless | false |", "|---|---:|---|" + "---:|" * 4]
+    """Precision and recall per group, as Markdown tables, after a sentence about the group that was counted last."""
+    last = [*groups(folder).values()][-1]
+    verdicts = precision(last, as_judged=True, folder=folder)
+    shares = [f"{verdicts[verdict] / max(verdicts.total(), 1):.0%} {verdict}" for verdict in VERDICTS]
+    lines = [f"*{last}* was counted last, with {verdicts.total()} findings: {', '.join(shares)}.", ""]
+    lines += ["| group | repositories | | findings | true | harmless | false |", "|---|---:|---|" + "---:|" * 4]
     for group, count in Counter(groups(folder).values()).items():
         for when, as_judged in (("when judged", True), ("now", False)):
             verdicts = precision(group, as_judged=as_judged, folder=folder)
