@@ -19,7 +19,6 @@ class Agent:
         self.net = torch.nn.Conv2d(inputs, 32, 8)
     def act(self, observation):
         return self.net(torch.tensor([observation]))
-{}.act(0)
 """
 TRAINS = "import torch\ntorch.autograd.set_detect_anomaly(True)\ndef train(): torch.ones(1).backward()\n"
 PLAIN = "def train(): pass\n"
@@ -150,8 +149,8 @@ BROKEN = {
     ),
     "a class that every caller fails to create": (
         "TO001",
-        {"train.py": IMAGES.format("Agent()")},
-        {"train.py": IMAGES.format("Agent(4)")},
+        {"agent.py": IMAGES, "train.py": "from agent import Agent\nAgent().act(0)"},
+        {"train.py": "from agent import Agent\nAgent(4).act(0)"},
     ),
     "a copy of the module that is imported": (
         "TO002",
