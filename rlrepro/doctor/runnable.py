@@ -71,15 +71,16 @@ def _fails_at_start(project: Project, module: Module) -> bool:
 
 
 def _is_started(project: Project, module: Module) -> bool:
-    """Whether a module is where a program may begin, or is imported, directly or not, by one that does not stop at an
-    import: a script, a notebook, or what nothing imports. Packages may be used in another project."""
+    """Whether a module that does not stop at an import is where a program may begin, or is imported, directly or not,
+    by such a module: a script, a notebook, or what nothing imports. Packages may be used in another project."""
     above = [module]
     for below in above:
         importers = project.importers(below)
         is_package = below.path.name == "__init__.py" and (project.is_installable or not importers)
         if is_package or below.path.suffix != ".py":
             return True
-        if (not importers or is_script(project, below)) and not _fails_at_start(project, below):
+        is_start = not importers or is_script(project, below)
+        if is_start and (below is module or not _fails_at_start(project, below)):
             return True
         above += [other for other in importers if other not in above]
         if len(above) > MOST_IMPORTERS:
@@ -142,8 +143,8 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
 def _is_own(project: Project, name: str) -> bool:
     """Whether a name is that of a file of the project and of no library. Most libraries have no underscore, and a file
     that is named after one imports it."""
-    texts = [text for path, text in project.files.items() if path.name == f"{name}.py"]
-    return "_" in name and bool(texts) and not any(name in text for text in texts)
+    texts = [text for path, text in project.files.items() if "_" in name and path.name == f"{name}.py"]
+    return bool(texts) and not any(name in text for text in texts)
 
 
 def _changes_path(project: Project) -> bool:
