@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import Module, last_name, words_of
+from rlrepro.doctor.ast_index import Module, last_name, walk, words_of
 from rlrepro.doctor.project import Definition, Project
 
 # Words in the name of an observation, and words whose presence means that it is something else.
@@ -42,7 +42,7 @@ def list_of_arrays(module: Module, project: Project, node, calls: int = 1) -> st
 def _elements(module: Module, project: Project, node, calls: int) -> str | None:
     """The elements of a variable, judged by how it is filled: append, a comprehension, or zip(*transitions)."""
     name, elements, transposed = ast.unparse(node), [], False
-    for other in ast.walk(home_of(module, node)):
+    for other in walk(home_of(module, node)):
         if isinstance(other, ast.Assign | ast.AnnAssign) and other.value is not None:
             if module.is_within(node, other):
                 continue  # states = torch.tensor(states)
@@ -101,7 +101,7 @@ def _part(module: Module, project: Project, value, position: int, calls: int):
 
 def _returns_lists(project: Project, method: Definition, position: int) -> bool:
     """Whether a method returns zip(*batch), or a tuple whose element at this position is a list of arrays."""
-    returns = [node.value for node in ast.walk(method.node) if isinstance(node, ast.Return) and node.value is not None]
+    returns = [node.value for node in walk(method.node) if isinstance(node, ast.Return) and node.value is not None]
     return bool(returns) and all(
         is_transposed(value)
         or (
@@ -152,7 +152,7 @@ def is_transposed(node) -> bool:
     """zip(*batch), map(list, zip(*batch)), Transition(*zip(*batch))."""
     if not isinstance(node, ast.Call):
         return False
-    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    calls = [inner for inner in walk(node) if isinstance(inner, ast.Call)]
     return any(
         last_name(call.func) == "zip" and any(isinstance(arg, ast.Starred) for arg in call.args) for call in calls
     ) and not any(module_of_arrays in ast.unparse(node) for module_of_arrays in ("np.", "numpy.", "torch."))
@@ -183,9 +183,9 @@ def _named(name: str) -> bool:
 def is_assigned_tensor(module: Module, node) -> bool:
     """Whether the variable is assigned a tensor or a plain number in its function."""
     name = ast.unparse(node)
-    for other in ast.walk(home_of(module, node)):
+    for other in walk(home_of(module, node)):
         if isinstance(other, ast.Assign) and any(ast.unparse(target) == name for target in other.targets):
-            names = [module.name(call.func) or "" for call in ast.walk(other.value) if isinstance(call, ast.Call)]
+            names = [module.name(call.func) or "" for call in walk(other.value) if isinstance(call, ast.Call)]
             if any(full.split(".")[0] == "torch" for full in names) or isinstance(other.value, ast.Constant | ast.List):
                 return True
     return False
@@ -194,7 +194,7 @@ def is_assigned_tensor(module: Module, node) -> bool:
 def _from_environment(module: Module, node) -> bool:
     """Whether a variable is the first value that an environment's `step` or `reset` returns."""
     name = ast.unparse(node)
-    for other in ast.walk(home_of(module, node)):
+    for other in walk(home_of(module, node)):
         if not isinstance(other, ast.Assign) or not isinstance(other.value, ast.Call):
             continue
         if last_name(other.value.func) not in ("step", "reset") or "env" not in ast.unparse(other.value.func):
@@ -203,7 +203,7 @@ def _from_environment(module: Module, node) -> bool:
             first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else target
             if ast.unparse(first) == name:
                 return True
-    return any(_unpacks(module, other, name) for other in ast.walk(home_of(module, node)))
+    return any(_unpacks(module, other, name) for other in walk(home_of(module, node)))
 
 
 def _unpacks(module: Module, other, name: str) -> bool:

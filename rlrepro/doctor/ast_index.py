@@ -13,6 +13,12 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # nodes without names
+NODES = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
+# Fields that hold no nodes: not looking at them saves a fifth of the time.
+PLAIN = re.compile("arg|attr|conversion|ctx|id|is_async|kind|level|module|ops?|simple|type_comment")
+FIELDS = {
+    kind: [name for name in kind._fields if not PLAIN.fullmatch(name)] for kind in NODES if not issubclass(kind, MARKS)
+}
 SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 TESTS = ("test", "tests", "testing")
 
@@ -31,12 +37,9 @@ class Module:
         for node in queue:  # a single pass, since this is where most of the time goes
             self.nodes[type(node)].append(node)
             self._index(node)
-            for field in node._fields:
-                value = getattr(node, field, None)
-                for child in value if isinstance(value, list) else (value,):
-                    if isinstance(child, ast.AST) and not isinstance(child, MARKS):
-                        self.parents[child] = node
-                        queue.append(child)
+            inner = children(node)
+            self.parents.update(dict.fromkeys(inner, node))
+            queue += inner
 
     def _index(self, node) -> None:
         if isinstance(node, ast.Call):
@@ -180,13 +183,33 @@ class Module:
         return any(ancestor is outer for ancestor in self.ancestors(node))
 
 
+def children(node: ast.AST) -> list[ast.AST]:
+    """Like ast.iter_child_nodes, but without `MARKS`."""
+    found = []
+    for name in FIELDS[node.__class__]:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += [inner for inner in value if inner.__class__ in FIELDS]
+        elif value.__class__ in FIELDS:
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """Like ast.walk, but without `MARKS`, and in less time."""
+    found = [node]
+    for outer in found:
+        found += children(outer)
+    return found
+
+
 def calls_in(node) -> list[ast.Call]:
-    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return [inner for inner in walk(node) if isinstance(inner, ast.Call)]
 
 
 def names_in(node) -> set[str]:
     """The variables that an expression reads or binds."""
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
 
 
 def words_of(text: str) -> set[str]:

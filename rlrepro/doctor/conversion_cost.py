@@ -4,7 +4,7 @@ import ast
 import re
 
 from rlrepro.doctor.arrays import CONVOLUTION
-from rlrepro.doctor.ast_index import Module, last_name
+from rlrepro.doctor.ast_index import Module, last_name, walk
 from rlrepro.doctor.project import Project
 
 OF_SHORT_VECTORS = re.compile(r"CartPole|LunarLander|MountainCar|Pendulum|Acrobot")
@@ -35,7 +35,7 @@ def is_frequent(module: Module, project: Project, call: ast.Call) -> bool:
     if has_images:
         return True
     arrays = any(other.packages() & ENVIRONMENTS for other in near)  # states of a self-written game are often lists
-    calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    calls = [node.func for node in walk(function) if isinstance(node, ast.Call)]
     sampled = any(last_name(call) in SAMPLES and "space" not in ast.unparse(call) for call in calls)
     sizes = [int(size) for other in near for size in BATCH_SIZE.findall(other.text)]
     is_large = sampled and arrays and min(sizes, default=0) >= MANY

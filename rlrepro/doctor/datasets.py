@@ -3,7 +3,7 @@
 import ast
 import re
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk
 from rlrepro.doctor.minibatches import PARTS, split_from
 from rlrepro.doctor.project import Definition, Project
 
@@ -32,7 +32,7 @@ def is_in_memory(module: Module, project: Project, dataset, seen: set | None = N
     return any(
         isinstance(node, ast.Return) and is_in_memory(method.module, project, node.value, seen)
         for method in project.methods_named(module, dataset.func.attr)
-        for node in ast.walk(method.node)
+        for node in walk(method.node)
     )
 
 
@@ -42,5 +42,5 @@ def _only_indexes(project: Project, cls: Definition) -> bool:
     if method is None or not isinstance(method.node, FUNCTIONS) or len(method.node.args.args) < 2:
         return False
     index, text = method.node.args.args[1].arg, ast.unparse(method.node)
-    indexed = (node for node in ast.walk(method.node) if isinstance(node, ast.Subscript))
+    indexed = (node for node in walk(method.node) if isinstance(node, ast.Subscript))
     return any(index in ast.unparse(node.slice) for node in indexed) and not FETCHES.search(text)

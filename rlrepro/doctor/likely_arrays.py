@@ -21,7 +21,7 @@ from rlrepro.doctor.arrays import (
     is_transposed,
     short_text,
 )
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, words_of
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk, words_of
 from rlrepro.doctor.project import Definition, Project
 
 # Names of a list with the observation of each agent, or of each environment.
@@ -77,7 +77,7 @@ def _is_likely_array(module: Module, node) -> bool:
 def _is_filled(module: Module, project: Project, node, depth: int) -> bool:
     """Whether something in reach fills a variable with arrays, and nothing makes an array or a tensor of it."""
     name, values, added = ast.unparse(node), [], {}
-    for other in ast.walk(home_of(module, node)):
+    for other in walk(home_of(module, node)):
         if isinstance(other, ast.Assign) and not module.is_within(node, other):  # not states = torch.tensor(states)
             values += [(other, value) for value in assigned_values(module, project, other, name, calls=0)]
         elif appends_to(other, name) or _extends(other, name):
@@ -121,7 +121,7 @@ def _gives_arrays(module: Module, project: Project, assignment: ast.Assign, valu
 
 def _is_made_by_library(module: Module, value) -> bool:
     """np.array(...), torch.cat(...).to(device)"""
-    calls = (inner for inner in ast.walk(value) if isinstance(inner, ast.Call)) if isinstance(value, ast.Call) else ()
+    calls = (inner for inner in walk(value) if isinstance(inner, ast.Call)) if isinstance(value, ast.Call) else ()
     return any((module.name(call.func) or "").split(".")[0] in ("torch", "numpy") for call in calls)
 
 
@@ -138,7 +138,7 @@ def _is_sample(module: Module, project: Project, call: ast.Call, position: int |
     return any(
         _returns_lists(method.module, project, node.value, position, depth)
         for method in dict.fromkeys(filter(None, methods))
-        for node in ast.walk(method.node)
+        for node in walk(method.node)
         if isinstance(node, ast.Return) and node.value is not None
     )
 

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in, words_of
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in, walk, words_of
 from rlrepro.doctor.minibatches import (
     LearningLoop,
     is_gradient_step,
@@ -71,7 +71,7 @@ def is_several(arg) -> bool:
 def _is_detached(module: Module, function, assignment: ast.Assign) -> bool:
     """Whether a result of an assignment is read by `.detach()` or `.data`, before a network gives another one."""
     names = set().union(*map(names_in, assignment.targets))
-    later = [node for node in ast.walk(function) if getattr(node, "lineno", 0) > assignment.lineno]
+    later = [node for node in walk(function) if getattr(node, "lineno", 0) > assignment.lineno]
     stores = (node for node in later if isinstance(node, ast.Assign))
     again = (node.lineno for node in stores if any(network_calls(module, node.value)))
     end = min(again, default=float("inf"))
@@ -119,8 +119,8 @@ def _passed_to(module: Module, project: Project, function, split: dict) -> set[s
         if target is not None and target.node in split:
             whole |= {ast.unparse(arg) for name, arg in passed(target, call) if name in split[target.node]}
     if function not in split and not any(is_gradient_step(call) for call in calls_in(function)):
-        made = {ast.unparse(node.targets[0]) for node in ast.walk(function) if isinstance(node, ast.Assign)}
-        returned = (names_in(node) for node in ast.walk(function) if isinstance(node, ast.Return))
+        made = {ast.unparse(node.targets[0]) for node in walk(function) if isinstance(node, ast.Assign)}
+        returned = (names_in(node) for node in walk(function) if isinstance(node, ast.Return))
         several = {name for names in split.values() for name in names if words_of(name) & SEVERAL}
         whole |= made & several & set().union(*returned)
     return {text for text in whole if text.isidentifier() or "." in text}
@@ -138,7 +138,7 @@ def _joined(module: Module, function, learning: LearningLoop) -> Iterator[Place]
     """Calls outside the loop that get the whole after a loader, an entry of it, or joined with something else."""
     entries = {
         ast.unparse(node.targets[0])
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)
         if part_of(node.value, learning.whole)
     }
@@ -162,7 +162,7 @@ def indexed_afterwards(module: Module) -> Iterator[Place]:
         moving = names_in(loop.target)
         if not any(is_gradient_step(call) for call in calls_in(loop)):
             continue
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id in moving:
                 yield from (
                     (call, ast.unparse(call.args[0])) for call in network_calls(module, node.value) if call.args

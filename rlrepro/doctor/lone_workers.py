@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import COMPREHENSIONS, FUNCTIONS, Module, last_name, words_of
+from rlrepro.doctor.ast_index import COMPREHENSIONS, FUNCTIONS, Module, children, last_name, words_of
 from rlrepro.doctor.project import Project
 
 RANKS = {"rank", "local_rank", "global_rank", "worker_id", "process_id", "proc_id"}
@@ -34,7 +34,7 @@ def walk_all_ranks(node: ast.AST) -> Iterator[ast.AST]:
         node = waiting.popleft()
         yield node
         of_one = isinstance(node, ast.If) and _is_of_one_rank(node.test)
-        waiting += [node.test, *node.orelse] if of_one else ast.iter_child_nodes(node)
+        waiting += [node.test, *node.orelse] if of_one else children(node)
 
 
 def is_one_by_default(module: Module, project: Project, number: ast.AST | None) -> bool:

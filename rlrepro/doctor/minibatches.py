@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, names_in, walk
 from rlrepro.doctor.project import Definition, Project
 
 SPLITS = {"split", "chunk", "array_split", "tensor_split", "iterate", "make_minibatches", "split_data_generator"}
@@ -55,7 +55,7 @@ def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
 
 def takes_parts(node) -> bool:
     """Whether a piece of code goes through something part by part: for start in range(0, len(x), size)."""
-    over = (loop.iter for loop in ast.walk(node) if isinstance(loop, ast.For | ast.comprehension))
+    over = (loop.iter for loop in walk(node) if isinstance(loop, ast.For | ast.comprehension))
     return any(isinstance(each, ast.Call) and last_name(each.func) == "range" and len(each.args) == 3 for each in over)
 
 
@@ -131,7 +131,7 @@ def _add_aliases(module: Module, learning: LearningLoop) -> None:
     function = module.function(learning.loop)
     assignments = [
         node
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and not module.is_within(node, learning.loop)
     ]
     for _ in range(2):
@@ -167,12 +167,12 @@ def part_of(node, whole: set[str]) -> str | None:
 def is_same(module: Module, function, whole: str, call, loop) -> bool:
     """Whether a name has the same value at the call and at the loop, and no environment is stepped around the call."""
     around = [node for node in module.loops(call) if node not in module.loops(loop)]
-    steps = (node for outer in around for node in ast.walk(outer) if isinstance(node, ast.Call))
+    steps = (node for outer in around for node in walk(outer) if isinstance(node, ast.Call))
     if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
         return False
     lines = [
         node.lineno
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign) and not module.is_within(node, loop) and whole in map(ast.unparse, node.targets)
     ]
     before = [max((line for line in lines if line < place.lineno), default=0) for place in (call, loop)]
@@ -234,4 +234,4 @@ def _slices(node, moving: set[str]) -> bool:
 
 def _in_order(statements) -> Iterator[ast.AST]:
     for statement in statements:
-        yield from ast.walk(statement)
+        yield from walk(statement)

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import Module, last_name, words_of
+from rlrepro.doctor.ast_index import Module, last_name, walk, words_of
 
 # Words in the name of a network, and words whose presence means that it is something else.
 NETWORK = {
@@ -42,7 +42,7 @@ def is_without_graph(module: Module, call: ast.Call) -> bool:
 
 def network_calls(module: Module, function, words=frozenset(NETWORK)) -> Iterator[ast.Call]:
     """The calls of networks in a piece of code."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Call) and is_network(module, node.func, words):
             yield node
 

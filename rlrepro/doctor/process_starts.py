@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk
 from rlrepro.doctor.lone_workers import is_one_by_default, number_of_iterations
 from rlrepro.doctor.project import Definition, Project
 
@@ -173,7 +173,7 @@ def _script(module: Module, project: Project, call: ast.Call) -> Definition | No
     command = call.args[0] if call.args else None
     if isinstance(command, ast.Name):
         command = module.stores.get(command.id)
-    texts = [node.value for node in ast.walk(command) if isinstance(node, ast.Constant)] if command else []
+    texts = [node.value for node in walk(command) if isinstance(node, ast.Constant)] if command else []
     for word in " ".join(text for text in texts if isinstance(text, str)).split():
         if word.endswith(".py"):
             for folder in (module.path.parent, project.root):

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from rlrepro.doctor.ast_index import Module
@@ -19,6 +20,7 @@ from rlrepro.metadata import tomllib
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 
+RECENT = 100  # files that are kept, since others may import them; all of a large project would fill the memory
 UNUSED = ("archive", "archived", "backup", "deprecated", "legacy", "obsolete", "old", "unused")  # names of folders
 
 
@@ -58,15 +60,16 @@ def examine(
     """
     paths = [Path(path) for path in paths]
     rules = chosen(select, ignore)
-    result, projects, sources = Scan(), {}, {}
+    result, projects = Scan(), {}
+    read_once = lru_cache(RECENT)(read)
 
     def module(path: Path):
-        source = sources[path] if path in sources else read(path)
+        source = read_once(path)
         return source.module if isinstance(source, Source) else None
 
     for top in paths:
         for path in find([top], exclude):
-            source = sources[path] = read(path)
+            source = read_once(path)
             if isinstance(source, LeftOut):
                 result.left_out.append(source)
                 continue
@@ -87,7 +90,6 @@ def examine(
                     result.left_out.append(LeftOut(source.path, why))
             else:
                 result.read += 1
-            sources.pop(path)  # keeps memory bounded in projects with thousands of files
     result.findings.sort(
         key=lambda finding: (finding.path, finding.cell or 0, finding.line, finding.column, finding.code)
     )

@@ -4,7 +4,7 @@ import ast
 import re
 from itertools import chain
 
-from rlrepro.doctor.ast_index import FUNCTIONS, calls_in, last_name, names_in
+from rlrepro.doctor.ast_index import FUNCTIONS, calls_in, last_name, names_in, walk
 from rlrepro.doctor.epochs import EPOCHS, in_each_step
 from rlrepro.doctor.finding import rule
 from rlrepro.doctor.likely_rollouts import advantages, indexed_afterwards, kept_as_values, split_elsewhere
@@ -79,8 +79,8 @@ def no_minibatches(module, project):
     for loop in module.nodes[ast.For]:
         if not EPOCHS.search(ast.unparse(loop.iter)):
             continue
-        inner = [node for node in ast.walk(loop) if isinstance(node, ast.For | ast.While) and node is not loop]
-        steps = [node for node in ast.walk(loop) if isinstance(node, ast.Call) and is_gradient_step(node)]
+        inner = [node for node in walk(loop) if isinstance(node, ast.For | ast.While) and node is not loop]
+        steps = [node for node in walk(loop) if isinstance(node, ast.Call) and is_gradient_step(node)]
         if not steps or any(module.is_within(step, loop) for step in steps for loop in inner):
             continue
         function = module.function(loop)
@@ -106,7 +106,7 @@ def _is_drawn(module, function, whole: str) -> bool:
     """Whether a variable was made from a random sample of a list, which is not a rollout."""
     assigned = {
         ast.unparse(target): node.value
-        for node in ast.walk(function)
+        for node in walk(function)
         if isinstance(node, ast.Assign)
         for target in node.targets
     }
@@ -136,7 +136,7 @@ def _stacked(module, function, loop, call) -> str | None:
     if ".sample(" in ast.unparse(function):
         return None
     outside = {}
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign) and not module.is_within(node, loop):
             for target in node.targets:
                 for part in target.elts if isinstance(target, ast.Tuple) else [target]:
@@ -150,7 +150,7 @@ def _stacked(module, function, loop, call) -> str | None:
 
 def _is_rollout(value) -> bool:
     """Whether the value comes from a method such as collect, or is a tensor built from a rollout's lists."""
-    calls = {last_name(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
+    calls = {last_name(node.func) for node in walk(value) if isinstance(node, ast.Call)}
     text = ast.unparse(value)
     taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # unlike sample, get returns everything
     return (
