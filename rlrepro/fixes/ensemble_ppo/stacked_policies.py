@@ -7,6 +7,8 @@ import torch
 from torch.distributions import Categorical, Normal
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+LARGEST_KEPT = 32 * 2**20 - 2**16  # bytes of a block, after which the C library would no longer keep any
+
 
 class StackedPolicies:
     """K policies of Stable-Baselines3 (`ActorCriticPolicy`), with the weights of member k in row k of `flat` (K, P).
@@ -17,6 +19,7 @@ class StackedPolicies:
 
     def __init__(self, policies: Sequence, device):
         (self.template, *_), self.device = policies, device
+        keep_freed_memory(device)
         self.flat = torch.stack([parameters_to_vector(policy.parameters()) for policy in policies]).detach().to(device)
         self._flat_gradient = torch.empty_like(self.flat)
         self.weights, self._gradients, first = {}, {}, 0
@@ -105,6 +108,15 @@ class _Linear(torch.autograd.Function):
             of_weight.copy_(torch.bmm(gradient.transpose(1, 2), x))
         torch.sum(gradient, 1, out=of_bias)
         return of_x, of_weight, of_bias, None, None, None
+
+
+def keep_freed_memory(device: torch.device) -> None:
+    """Let the next gradient step take the memory that the last one freed. The GNU C library would give it back to the
+    system, which fills each page with zeros before a step may use it again: hundreds of pages per step. Once it
+    has freed a block of almost 32 MiB, it keeps up to twice as much (mallopt(3), M_MMAP_THRESHOLD and
+    M_TRIM_THRESHOLD). The block itself takes no memory, since nothing is written to it."""
+    if device.type == "cpu":
+        torch.empty(LARGEST_KEPT, dtype=torch.uint8)
 
 
 def joint(per_dimension: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,32 @@
+"""EnsemblePPO takes the memory of each gradient step from what the last one freed."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+STEPS = 20
+UPDATE = f"""
+import resource
+import torch
+from rlrepro.fixes import EnsemblePPO
+
+torch.set_num_threads(1)
+sizes = dict(n_steps=64, batch_size=64, n_epochs={STEPS})
+ensemble = EnsemblePPO("Pendulum-v1", seeds=range(64), vectorization="sync", **sizes)
+rollout = ensemble.collect()
+ensemble.update(rollout)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+ensemble.update(rollout)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not GNU's")
+def test_a_gradient_step_takes_no_new_pages():
+    """In a process of its own: in this one, something else may have freed a large block before."""
+    done = subprocess.run([sys.executable, "-c", UPDATE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < STEPS  # thousands otherwise: a layer's activations are 256 pages
