@@ -44,7 +44,7 @@ serve: $(READY)  ## serve the site on this machine
 test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the profile `tiny`
 	@rm -rf build/tiny && mkdir -p build
 	export OMP_WAIT_POLICY=PASSIVE; \
-	  $(BIN)/rlrepro reproduce --profile tiny --device cpu --jobs 1 --out build/tiny >build/tiny.log 2>&1 & \
+	  $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny >build/tiny.log 2>&1 & \
 	  trap "kill $$! 2>/dev/null || true" EXIT; \
 	  $(BIN)/python -m pytest -n 1 -m "not slow and not timing and not notebooks"; \
 	  wait $$! || { cat build/tiny.log; exit 1; }

@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import datetime
 
 import nbformat
 import pytest
@@ -48,25 +47,6 @@ def test_each_plot_call_shows_a_picture(run):
             if cell.cell_type == "code" and cell.source.splitlines()[-1].startswith("plots.plot_"):
                 shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
                 assert '<svg class="wide" role="img" aria-label="' in shown, cell.source
-
-
-UNTIMED = {"plan_over_run", "random_plan", "planned_ratio", "resident_growth", "share_held", "stored_ratio"}  # bytes
-
-
-def test_whatever_measures_time_runs_alone(run):
-    """Notebooks run side by side, but for their cells with the tag `timed`."""
-    for path in run.glob("*.ipynb"):
-        lines = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
-        times = [
-            datetime.fromisoformat(line["taken_at"])
-            for line in lines
-            if line["unit"] in ("s", "ratio") and line["name"].split(".")[1] not in UNTIMED
-        ]
-        for cell in nbformat.read(path, as_version=4).cells:
-            told = cell.metadata.get("papermill", {})
-            if cell.cell_type == "code" and told and "timed" not in cell.metadata.get("tags", []):
-                start, end = (datetime.fromisoformat(told[which]) for which in ("start_time", "end_time"))
-                assert not [taken for taken in times if start <= taken <= end], cell.source
 
 
 def test_a_page_shows_widgets_only_as_html(run):

@@ -19,18 +19,13 @@ PATH, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=
     "-p", "--parameter", "parameters", type=(str, str), multiple=True, metavar="NAME VALUE", help="Set a parameter."
 )
 @click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    help="Notebooks at a time; cells that measure time run alone. 2 by default, 1 on a GPU or with --profile full.",
-)
-def reproduce(only, profile, device, out, parameters, notebooks, jobs):
+def reproduce(only, profile, device, out, parameters, notebooks):
     """Run the notebooks and print the verdicts. ONLY selects notebooks by number or name."""
     from rlrepro.course.command import reproduce
 
     if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
         raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
-    done = reproduce(only, profile, device, out, dict(parameters), notebooks, jobs)
+    done = reproduce(only, profile, device, out, dict(parameters), notebooks)
     complete = _print_verdicts(out, False, {run.name for run in done if not run.error})
     failed = [run for run in done if run.error]
     for run in failed:

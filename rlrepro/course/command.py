@@ -1,4 +1,4 @@
-"""`rlrepro reproduce`: the notebooks, run, with what is said meanwhile."""
+"""`rlrepro reproduce`: the notebooks, run one after another, with what is said meanwhile."""
 
 import json
 import logging
@@ -7,20 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from tqdm.auto import tqdm
 
 from rlrepro.course import runner
 from rlrepro.lab import NoGPUError, resolve_device
 
 
 def reproduce(
-    only: Sequence[str],
-    profile: str,
-    device: str,
-    out: Path,
-    parameters: Mapping[str, str],
-    folder: Path | None,
-    jobs: int | None,
+    only: Sequence[str], profile: str, device: str, out: Path, parameters: Mapping[str, str], folder: Path | None
 ) -> list[runner.Run]:
     """Run the notebooks of `folder`, by default the course's, and print a line about each.
 
@@ -36,8 +29,8 @@ def reproduce(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the kernel and its processes
     runs = []
     try:
-        for run in runner.run_notebooks(chosen, out, values, jobs):
-            tqdm.write(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
+        for run in runner.run_notebooks(chosen, out, values):
+            click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
             runs.append(run)
     except (runner.Busy, OSError) as error:
         raise click.ClickException(str(error)) from None

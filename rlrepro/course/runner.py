@@ -1,4 +1,4 @@
-"""Run notebooks through papermill, two at a time, without losing an earlier run if one fails.
+"""Run notebooks through papermill, without losing an earlier run if one fails.
 
 A notebook runs in `OUT/partial/`; the executed notebook and its records move to OUT once it has succeeded.
 """
@@ -6,8 +6,7 @@ A notebook runs in `OUT/partial/`; the executed notebook and its records move to
 import math
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import as_completed
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +17,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import ERROR_MARKER_TAG
 
-from rlrepro.course.turns import Turns, take_turns
-from rlrepro.lab.container import usable_cores
 from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
-from rlrepro.lab.machine import resolve_device
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 QUICK_END = "__import__('atexit').register(__import__('gc').freeze)"  # a last collection can take a kernel seconds
@@ -117,48 +113,34 @@ def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> 
         raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
 
 
-def default_jobs(given: Mapping[str, object]) -> int:
-    """How many notebooks to run at a time: two if memory and cores allow it, so not on a GPU or at full scale."""
-    on_cpu = resolve_device(str(given.get("device", "auto"))).type == "cpu"
-    return 2 if on_cpu and given.get("profile", "smoke") != "full" and usable_cores() > 1 else 1
-
-
-def run_notebooks(
-    notebooks: Iterable[Path], out: Path, given: Mapping[str, object], jobs: int | None = None
-) -> Iterator[Run]:
-    """Run each notebook with those of the parameters that it has, `jobs` at a time, by default `default_jobs(given)`.
-    Cells that measure time run alone. Yields a Run for each as it ends, including failed ones.
+def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
+    """Run each notebook with those of the parameters that it has. Yields a Run for each, including failed ones.
 
     Raises Busy if another run is writing to `out`, and UnknownParameter before anything runs.
     """
-    notebooks, out = list(notebooks), Path(out).resolve()
+    notebooks = sorted(notebooks, key=_judges)  # those that judge what the others measured come last
+    out = Path(out).resolve()
     check_parameters(notebooks, given)
     out.mkdir(parents=True, exist_ok=True)
-    judging = [notebook for notebook in notebooks if _judges(notebook)]
-    measuring = [notebook for notebook in notebooks if notebook not in judging]
     try:
-        with FileLock(out / ".lock", timeout=0), take_turns(jobs or default_jobs(given)) as (pool, turns):
-            for chosen in (measuring, judging):
-                runs = [pool.submit(_run, notebook, out, given, turns) for notebook in chosen]
-                for run in as_completed(runs):
-                    yield run.result(timeout=0)
+        with FileLock(out / ".lock", timeout=0):
+            for notebook in notebooks:
+                yield _run(notebook, out, given)
     except Timeout:
         raise Busy(f"another run is writing to {out}; wait for it, or choose another folder with --out") from None
 
 
-def _run(notebook: Path, out: Path, given, turns: Turns) -> Run:
+def _run(notebook: Path, out: Path, given) -> Run:
     """Run one notebook. Whatever goes wrong is in its Run, so that the others still run."""
     target = out / "partial" / notebook.stem / notebook.name
     start = time.monotonic()
     try:
-        error = _execute(notebook, target, out, given, turns)
+        error = _execute(notebook, target, out, given)
         if not error:
             _move(target.parent, out)
     except Exception as failed:  # such as a kernel that is not installed
         what = "a file could not be read or written" if isinstance(failed, OSError) else type(failed).__name__
         error = f"{_last_cell(target)}: {what}: {failed}"
-    finally:
-        turns.end(notebook.stem)
     return Run(notebook.stem, target if error else out / notebook.name, time.monotonic() - start, error)
 
 
@@ -170,7 +152,7 @@ def _move(partial: Path, out: Path) -> None:
     partial.rmdir()
 
 
-def _execute(notebook: Path, target: Path, out: Path, given, turns: Turns) -> str | None:
+def _execute(notebook: Path, target: Path, out: Path, given) -> str | None:
     """Execute a notebook into `target`. Returns the error that ended it, or None."""
     partial = target.parent
     shutil.rmtree(partial, ignore_errors=True)
@@ -185,7 +167,7 @@ def _execute(notebook: Path, target: Path, out: Path, given, turns: Turns) -> st
             target,
             parameters={name: value for name, value in {**given, **folders}.items() if name in valid},
             kernel_name="python3",
-            resources={"metadata": {"path": str(notebook.parent)}},  # `cwd` would be that of all notebooks
+            cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},
             autosave_cell_every=0,
             start_timeout=math.ceil(limit(KERNEL_SECONDS)),
@@ -194,7 +176,6 @@ def _execute(notebook: Path, target: Path, out: Path, given, turns: Turns) -> st
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
             extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={QUICK_END}"],
-            **turns.hooks(notebook.stem),
         )
     except PapermillExecutionError as failed:
         error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
