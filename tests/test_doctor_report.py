@@ -40,7 +40,7 @@ def test_a_project_is_scanned_without_settings_that_cannot_be_read(tmp_path, tex
     (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
     (tmp_path / "train.py").write_text("import torch\n")
     done = run_cli("doctor", tmp_path)
-    assert done.returncode == 0 and "1 files read" in done.stdout
+    assert done.returncode == 0 and "1 file read" in done.stdout
     assert "pyproject.toml can't be read, so its settings are not used" in done.stderr
 
 
@@ -70,7 +70,7 @@ def test_every_format_says_the_same(tmp_path):
     both = examine([tmp_path], versions=OLD)
     text = FORMATS["text"](both)
     assert "train.py:3:10: TS001" in text and "fix: Install tianshou 1.1.0" in text
-    assert "bad.py: can't be parsed as Python" in text and "1 files read, 1 not read in full, 1 finding;" in text
+    assert "bad.py: can't be parsed as Python" in text and "1 file read, 1 not read in full, 1 finding;" in text
     answer = json.loads(FORMATS["json"](both))
     (entry,), (left,) = answer["findings"], answer["left_out"]
     assert entry["code"] == "TS001" and entry["line"] == 3 and {"path", "message", "fix", "chapter"} <= set(entry)

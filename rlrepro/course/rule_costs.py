@@ -41,7 +41,7 @@ def _claim_line(judgement: Judgement) -> str:
 def _cost_line(record: Record) -> str:
     low, high = (format_value(bound, "ratio") for bound in record.spread or (record.value, record.value))
     spread = f" ({low} to {high})" if low != high else ""
-    return f"{record.setting['what']}: {format_value(record.value, 'ratio')} times{spread} on {record.machine.name}"
+    return f"{record.setting['what']}: {format_value(record.value, 'ratio')}{spread} on {record.machine.name}"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ def as_text(result: Scan) -> str:
     lines += costs({finding.code for finding in result.findings})
     count = len(result.findings)
     lines.append(
-        f"{result.read:,} files read, {len(result.left_out)} not read in full, "
+        f"{result.read:,} file{'' if result.read == 1 else 's'} read, {len(result.left_out)} not read in full, "
         f"{count or 'no'} finding{'' if count == 1 else 's'}"
         + ("; for details: rlrepro doctor --explain CODE" * bool(count))
     )
