@@ -19,7 +19,7 @@ class StackedPolicies:
 
     def __init__(self, policies: Sequence, device):
         (self.template, *_), self.device = policies, device
-        keep_freed_memory(device)
+        _keep_freed_memory(device)
         self.flat = torch.stack([parameters_to_vector(policy.parameters()) for policy in policies]).detach().to(device)
         self._flat_gradient = torch.empty_like(self.flat)
         self.weights, self._gradients, first = {}, {}, 0
@@ -110,11 +110,11 @@ class _Linear(torch.autograd.Function):
         return of_x, of_weight, of_bias, None, None, None
 
 
-def keep_freed_memory(device: torch.device) -> None:
+def _keep_freed_memory(device: torch.device) -> None:
     """Let the next gradient step take the memory that the last one freed. The GNU C library would give it back to the
-    system, which fills each page with zeros before a step may use it again: hundreds of pages per step. Once it
-    has freed a block of almost 32 MiB, it keeps up to twice as much (mallopt(3), M_MMAP_THRESHOLD and
-    M_TRIM_THRESHOLD). The block itself takes no memory, since nothing is written to it."""
+    system, which fills each page with zeros before the next step may use it. Once it has freed a block of almost
+    32 MiB, it keeps up to twice as much (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD). The block itself takes no
+    memory, since nothing is written to it."""
     if device.type == "cpu":
         torch.empty(LARGEST_KEPT, dtype=torch.uint8)
 
