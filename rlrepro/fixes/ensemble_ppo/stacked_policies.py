@@ -111,10 +111,10 @@ class _Linear(torch.autograd.Function):
 
 
 def _keep_freed_memory(device: torch.device) -> None:
-    """Let the next gradient step take the memory that the last one freed. The GNU C library would give it back to the
-    system, which fills each page with zeros before the next step may use it. Once it has freed a block of almost
-    32 MiB, it keeps up to twice as much (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD). The block itself takes no
-    memory, since nothing is written to it."""
+    """Let the next gradient step take the memory that the previous one freed. By default, the GNU C library returns
+    that memory to the system, which must fill each page with zeros before the next step can use it. After freeing one
+    block of almost 32 MiB, the library keeps up to 64 MiB (mallopt(3), M_MMAP_THRESHOLD and M_TRIM_THRESHOLD). So a
+    block of that size is allocated and freed here; it takes no memory, since nothing is written to it."""
     if device.type == "cpu":
         torch.empty(LARGEST_KEPT, dtype=torch.uint8)
 
