@@ -11,23 +11,9 @@ from torch import nn
 
 OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW)
 ELEMENTWISE = (  # activations that treat each number on its own, without weights and without randomness
-    nn.ReLU,
-    nn.Tanh,
-    nn.ELU,
-    nn.LeakyReLU,
-    nn.SELU,
-    nn.CELU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Mish,
-    nn.Sigmoid,
-    nn.Softplus,
-    nn.Softsign,
-    nn.Hardtanh,
-    nn.Hardswish,
-    nn.ReLU6,
-    nn.Identity,
-)
+    nn.ReLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Sigmoid, nn.Softplus,
+    nn.Softsign, nn.Hardtanh, nn.Hardswish, nn.ReLU6, nn.Identity,
+)  # fmt: skip
 
 
 def check_spaces(observation_space, action_space) -> None:
