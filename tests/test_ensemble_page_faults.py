@@ -9,6 +9,7 @@ import pytest
 STEPS = 20
 UPDATE = f"""
 import resource
+from statistics import median
 import torch
 from rlrepro.fixes import EnsemblePPO
 
@@ -21,7 +22,7 @@ for _ in range(6):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     ensemble.update(rollout)
     counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(min(counts))  # the heap may still grow in some updates
+print(median(counts))  # the heap may still grow in an update
 """
 
 
@@ -31,6 +32,4 @@ def test_a_gradient_step_takes_no_new_pages():
     """In a process of its own: in this one, something else may have freed a large block before."""
     done = subprocess.run([sys.executable, "-c", UPDATE], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert (
-        int(done.stdout) < STEPS
-    )  # thousands otherwise: a layer's activations are 256 pages, and are new in each step
+    assert float(done.stdout) < STEPS  # a single layer has activations of 256 pages
