@@ -79,7 +79,7 @@ def test_a_loop_by_hand():
         loop()
     expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
     assert Progress.of(seen.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
-    assert "learning 5" in str(seen) and "watching itself took about" in str(seen)
+    assert "learning 5" in str(seen) and "watching itself took at least" in str(seen)
 
 
 @pytest.mark.timing
@@ -174,28 +174,28 @@ def test_an_environment_of_the_script_itself(tmp_path):
         pickled = cloudpickle.dumps(Own)
     assert b"rlrepro" not in pickled, pickled
     [each] = seen.notes.activities.values()
-    print(each.counts)
+    print(dict(each.counts))
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.stdout == "{'environment steps': 7}\n", done.stderr
 
 
 @pytest.mark.timing
-def test_its_own_cost_is_left_out_and_told(monkeypatch):
-    monkeypatch.setattr("rlrepro.doctor.live.timing.NESTED", -1)  # no class is ever left alone
-    layers, rows = nn.Sequential(*[nn.Identity() for _ in range(2000)]), torch.ones(1)
+def test_its_own_cost_is_left_out_and_told():
+    layer, rows = nn.Identity(), torch.ones(1)
 
     def shortest():
         start = time.thread_time()
-        layers(rows)
+        for _ in range(2000):
+            layer(rows)
         return time.thread_time() - start
 
-    layers(rows)
+    shortest()
     alone = min(shortest() for _ in range(20))
     with watch(show=False) as seen:
         watched = min(shortest() for _ in range(20))
     done = total(seen.notes.activities.values())
-    assert 0.1 < (done.watching_seconds / 20) / (watched - alone) < 10  # as calibrated, and as it is, in any noise
+    assert 0.2 < (done.watching_seconds / 20) / (watched - alone) < 2  # it can't time its own first and last steps
     assert sum(done.seconds) + done.watching_seconds == pytest.approx(done.ended - done.began, rel=1e-6)
 
 

@@ -27,6 +27,7 @@ def attributes():
         stable_baselines3.common.base_class.BaseAlgorithm,
         tianshou.algorithm.Algorithm,
         torchrl.data.ReplayBuffer,
+        nn.Module,
         nn.Linear,
         nn.Conv2d,
     )
@@ -189,7 +190,7 @@ def test_a_library_that_is_imported_meanwhile_is_watched():
     assert rows == "7" and module == "torch.nn.modules.linear" and "SourceFileLoader" in loader
 
 
-@pytest.mark.xfail(reason="4 to 20% more CPU time in seven runs on an idle machine; 5% is the aim", strict=False)
+@pytest.mark.xfail(reason="6 to 12% more CPU time on an idle machine for a policy as small as this; 5% is the aim", strict=False)
 @pytest.mark.timing
 def test_it_costs_little():
     from stable_baselines3 import DQN

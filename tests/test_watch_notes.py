@@ -87,7 +87,7 @@ class Growing:
 def test_only_samples_of_a_part_are_timed(asked, noted):
     notes, patches, buffer = Notes(), Patches(), Growing()
     reader = Reader(lambda it: it.rows, lambda it, rows: ())
-    patches.replace(Growing, "sample", probe_sample(notes, reader, Clocks(notes, [], [0]), Origins()))
+    patches.replace(Growing, "sample", probe_sample(notes, reader, Clocks(notes, []), Origins()))
     for buffer.rows in (64, 128):
         buffer.sample(asked)
     patches.undo()

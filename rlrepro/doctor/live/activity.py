@@ -1,5 +1,6 @@
 """Where the time of a thread went, and how far it got."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -22,8 +23,8 @@ class Activity:
     ended: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
     undecided: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward passes, and what followed them
-    watching_seconds: float = 0.0  # of the watch's own probes, as calibrated
-    counts: dict[str, int] = field(default_factory=dict)  # by unit
+    watching_seconds: float = 0.0  # of the watch's own probes, which time themselves
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by unit
     points: list[tuple[float, list[float]]] = field(default_factory=list)  # the clock, and `seconds` until then
 
     @property
@@ -48,7 +49,7 @@ def total(activities: Iterable[Activity]) -> Activity:
         result.seconds[REST] += each.undecided[1]
         result.watching_seconds += each.watching_seconds
         for unit, count in each.counts.items():
-            result.counts[unit] = result.counts.get(unit, 0) + count
+            result.counts[unit] += count
     return result
 
 

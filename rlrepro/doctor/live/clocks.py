@@ -17,23 +17,15 @@ MOST_POINTS = 200
 NUMBERS = itertools.count()
 
 
-class Costs:
-    """Seconds that the probes take themselves, as `calibration.calibrate` measures them."""
-
-    call = 0.0  # of a watched call
-    nested = 0.0  # of a module within another module's call
-    linear = 0.0  # of a Linear layer, on top
-
-
 class Clocks(threading.local):
     """`clock` is the calling thread's own, `clocks` are those of all threads."""
 
-    def __init__(self, notes: Notes, clocks: list["Clock"], linear_calls: list[int]):
-        self.notes, self.clocks, self.linear_calls = notes, clocks, linear_calls
+    def __init__(self, notes: Notes, clocks: list["Clock"]):
+        self.notes, self.clocks = notes, clocks
         self._begin()
 
     def _begin(self) -> None:
-        self.clock = Clock(Activity(), self.linear_calls)
+        self.clock = Clock(Activity())
         self.notes.activities[f"{os.getpid()}.{next(NUMBERS)}"] = self.clock.activity
         self.clocks.append(self.clock)
 
@@ -53,25 +45,23 @@ class Clock:
     """A thread's. `inside` is True during a watched call, of which all nested calls are a part."""
 
     __slots__ = (
-        "activity", "inside", "learning", "linear_calls", "linears", "nested", "next_point", "open", "open_passes",
-        "other", "passes", "pause", "since", "since_open", "updating",
+        "activity", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause", "since",
+        "since_open", "updating",
     )  # fmt: skip
 
-    def __init__(self, activity: Activity, linear_calls: list[int]):
-        self.activity, self.linear_calls = activity, linear_calls
-        self.inside, self.nested, self.linears = False, 0, 0
+    def __init__(self, activity: Activity):
+        self.activity = activity
+        self.inside = False
         self.learning = 0  # stages of a library's training that learn and run now
         self.updating = False  # since a sample or a gradient step, until the next environment step
         self.since = self.next_point = 0.0
         self.pause = POINT_SECONDS
-        self._forget()
-
-    def _forget(self) -> None:
         self.other = self.passes = 0.0  # undecided seconds, before the first forward pass with gradients
         self.open, self.since_open, self.open_passes = False, 0.0, 0.0  # since then: all, and of passes
 
-    def enter(self, start: float) -> None:
-        """A watched call begins: the time since the last one ended."""
+    def enter(self, start: float, *, learning: bool | None = None) -> None:
+        """A watched call begins, whose probe began at `start`: the time since the last one ended. True or False for
+        `learning` decides what it was."""
         if not self.since:
             self.activity.began = start
         elif self.learning:
@@ -80,21 +70,20 @@ class Clock:
             self.since_open += start - self.since
         else:
             self.other += start - self.since
-        self.nested, self.linears = 0, self.linear_calls[0]
-        self.since = start
+        if learning is not None:
+            self.decide(learning=learning)
+        self.since = now = perf_counter()
+        self.activity.watching_seconds += now - start
 
     def leave(self) -> float:
-        """It ends: the seconds that it took without those of the probes in it."""
-        now = perf_counter()
-        own = Costs.call + self.nested * Costs.nested + (self.linear_calls[0] - self.linears) * Costs.linear
+        """It ends: the seconds that it took."""
+        now, activity = perf_counter(), self.activity
         spent = now - self.since
-        own = min(own, spent)
-        activity = self.activity
-        activity.watching_seconds += own
-        activity.ended = self.since = now
         if now > self.next_point:
             self._point(now)
-        return spent - own
+        activity.ended = self.since = end = perf_counter()
+        activity.watching_seconds += end - now
+        return spent
 
     def leave_pass(self, with_gradients: bool) -> None:
         """A forward pass ends; what it was for is decided later."""
@@ -108,30 +97,24 @@ class Clock:
         else:
             self.passes += spent
 
-    def decide_learning(self) -> None:
-        """Passes with gradients and what followed were for learning; after a sample or a gradient step, all was."""
+    def decide(self, *, learning: bool) -> None:
+        """Passes were inference; or those with gradients and what followed were learning, and all of them were after a
+        sample or a gradient step."""
         seconds = self.activity.seconds
-        seconds[LEARNING] += self.since_open
-        seconds[LEARNING if self.updating else INFERENCE] += self.passes
-        seconds[LEARNING if self.updating else REST] += self.other
-        self._forget()
-
-    def decide_acting(self) -> None:
-        """Passes were inference."""
-        seconds = self.activity.seconds
-        seconds[INFERENCE] += self.passes + self.open_passes
-        seconds[REST] += self.other + self.since_open - self.open_passes
-        self._forget()
+        if not learning:
+            seconds[INFERENCE] += self.passes + self.open_passes
+            seconds[REST] += self.other + self.since_open - self.open_passes
+        else:
+            seconds[LEARNING] += self.since_open
+            seconds[LEARNING if self.updating else INFERENCE] += self.passes
+            seconds[LEARNING if self.updating else REST] += self.other
+        self.open, self.other, self.passes, self.since_open, self.open_passes = False, 0.0, 0.0, 0.0, 0.0
 
     def charge(self, seconds: float) -> None:
         """So much of the time just now went into the watch itself."""
         if self.since:
             self.since += seconds
             self.activity.watching_seconds += seconds
-
-    def count(self, unit: str, number: int = 1) -> None:
-        counts = self.activity.counts
-        counts[unit] = counts.get(unit, 0) + number
 
     def _point(self, now: float) -> None:
         points = self.activity.points

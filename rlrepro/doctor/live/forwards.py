@@ -12,9 +12,9 @@ COLLECTS_WITHOUT = "tianshou"  # the library whose collecting is known not to ne
 FEW = 64  # rows
 
 
-def probe_linear(notes: Notes, running, calls: list[int]):
+def probe_linear(notes: Notes, running):
     """For the `forward` of a Linear; `running` as in Stages. It is by far the most called, so that its function is
-    written out: nothing here may take long, unless the pass is the largest so far. They are counted in `calls`."""
+    written out: nothing here may take long, unless the pass is the largest so far."""
 
     def make(forward):
         compiling, tracing, enabled, seen = _state()
@@ -23,12 +23,11 @@ def probe_linear(notes: Notes, running, calls: list[int]):
         def noting(self, input):
             if compiling():  # first: whatever a compiled function reads, it is compiled for
                 return forward(self, input)
-            calls[0] += 1
             if not tracing():
                 try:
                     gradients = enabled()
                     rows = input.numel() // (self.in_features or 1)
-                    if rows > seen[gradients] or (gradients and running.collecting):
+                    if rows > seen[gradients] or (gradients and "collect" in running.everywhere):
                         note(input, rows, gradients)
                         seen[gradients] = max(rows, seen[gradients])
                 except Exception:  # of a tensor that is batched, symbolic, nested, or none
@@ -62,7 +61,7 @@ def _probe(notes, running, count):
                 try:
                     gradients = enabled()
                     rows = count(self, input)
-                    if rows > seen[gradients] or (gradients and running.collecting):
+                    if rows > seen[gradients] or (gradients and "collect" in running.everywhere):
                         note(input, rows, gradients)
                         seen[gradients] = max(rows, seen[gradients])
                 except Exception:  # as above

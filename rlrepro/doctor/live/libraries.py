@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from rlrepro.doctor.live import timing
 from rlrepro.doctor.live.buffers import Origins, Reader, probe_sample
-from rlrepro.doctor.live.calibration import calibrate
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.forwards import VALUES, probe_convolution, probe_linear, probe_recurrent
 from rlrepro.doctor.live.notes import Notes
@@ -16,14 +15,13 @@ from rlrepro.doctor.live.stages import Stages
 
 def install(patches: Patches, notes: Notes) -> Stages:
     """Watch each library that is imported, now or later. Returns the stages of the training runs."""
-    clocks = Clocks(notes, [], [0])
+    clocks = Clocks(notes, [])
     stages = Stages(notes, clocks)
     notes._clocks = clocks
     timing.install(patches, clocks)
 
     def layers(torch):
-        calibrate()
-        patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running, clocks.linear_calls))
+        patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
         for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
         for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):

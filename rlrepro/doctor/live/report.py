@@ -84,7 +84,7 @@ def _time(notes: Notes) -> list[str]:
     *parts, (rest, _) = zip(progress.done.seconds, KINDS, strict=True)
     said = ", ".join(f"{kind} {seconds / spent:.0%}" for seconds, kind in sorted(parts, reverse=True) if seconds)
     at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
-    said += f", the rest {rest / spent:.0%}; watching itself took about {own / spent:.1%}"
+    said += f", the rest {rest / spent:.0%}; watching itself took at least {own / spent:.1%}"
     lines = [f"time         {format_value(spent, 's')}{at_once}: {said}"]
     counts = sorted(progress.done.counts.items(), key=lambda each: each[0] != LEARNS)
     if counts and progress.seconds:

@@ -1,4 +1,4 @@
-"""Sample the threads of some processes ten times a second, from a thread that only reads /proc.
+"""Sample the threads of some processes five times a second, from a thread that only reads /proc.
 
 Nothing is stopped, signalled or waited for, so that a sampled process can't tell, whatever happens to it.
 """
@@ -14,7 +14,7 @@ import psutil
 from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.live.threads import children, readable, threads
 
-INTERVAL_SECONDS = 0.1
+INTERVAL_SECONDS = 0.2
 FAMILY_SAMPLES = 5  # samples from one search for children to the next
 BUSY = 0.25  # of the time, from which on a thread, or a process, is taken to want a core
 CROWDED = 1.25  # threads that want a core, for each core, from which on they are too many

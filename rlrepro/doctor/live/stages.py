@@ -8,15 +8,14 @@ from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.notes import Notes, Stage
 from rlrepro.doctor.live.timing import timed_learning
 
-SHARE = 0.002  # of the time that may go into looking at memory
+SHARE = 0.0005  # of the time that may go into looking at memory
 ALWAYS = 5  # calls of a stage whose memory is read, whatever it costs
 
 
 class Running(threading.local):
-    """The stages that run in this thread, the innermost last, each with the object whose method it is; `collecting` is
-    how many of them collect, in all threads, and `everywhere` are the names of all threads' stages."""
+    """The stages that run in this thread, the innermost last, each with the object whose method it is; `everywhere` are
+    the names of all threads' stages."""
 
-    collecting = 0
     everywhere = []  # noqa: RUF012, on purpose
 
     def __init__(self):
@@ -24,18 +23,15 @@ class Running(threading.local):
 
     def clear(self) -> None:
         self.stages.clear()
-        Running.collecting = 0
         Running.everywhere.clear()
 
     def begin(self, name: str, owner) -> None:
         self.stages.append((name, owner))
         Running.everywhere.append(name)
-        Running.collecting += name == "collect"
 
     def end(self) -> None:
         name, _ = self.stages.pop()
         Running.everywhere.remove(name)
-        Running.collecting -= name == "collect"
 
 
 class Stages:
@@ -52,13 +48,17 @@ class Stages:
 
         def make(method):
             def staged(owner, *args, **kwargs):
-                if name in [running for running, _ in self.running.stages]:
+                running = self.running
+                if running.stages and name in [above for above, _ in running.stages]:
                     return method(owner, *args, **kwargs)
-                stage = self.notes.stages.setdefault(name, Stage())
-                if look is not None:
-                    self.notes.sizes |= _known(look(owner, *args, **kwargs))
-                looked = self._enter(stage) if self._may_look(stage) else None
-                self.running.begin(name, owner)
+                if (stage := self.notes.stages.get(name)) is None:
+                    stage = self.notes.stages[name] = Stage()
+                looked = None
+                if self._may_look(stage):
+                    looked = self._enter(stage)
+                    if look is not None:
+                        self.notes.sizes |= _known(look(owner, *args, **kwargs))
+                running.begin(name, owner)
                 start = time.perf_counter()
                 try:
                     if name == "collect":
@@ -67,7 +67,7 @@ class Stages:
                 finally:
                     stage.seconds += time.perf_counter() - start
                     stage.calls += 1
-                    self.running.end()
+                    running.end()
                     if looked:
                         self._leave(looked)
                     self.notes.write_now_and_then()

@@ -7,13 +7,13 @@ from rlrepro.doctor.live.activity import ENVIRONMENT, LEARNING, SAMPLING
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.patches import Patches
 
-STEPS = (  # a module, a class in it, and the methods that are its environments' work
-    ("gymnasium", "Env", ("step", "reset")),
-    ("gymnasium.vector", "VectorEnv", ("step", "reset")),
-    ("gym", "Env", ("step", "reset")),
-    ("stable_baselines3.common.vec_env", "VecEnv", ("step", "reset")),
-    ("tianshou.env", "BaseVectorEnv", ("step", "reset")),
-    ("torchrl.envs", "EnvBase", ("step", "reset")),
+ENVIRONMENTS = (  # a module, and a class in it that has `step` and `reset`
+    ("gymnasium", "Env"),
+    ("gymnasium.vector", "VectorEnv"),
+    ("gym", "Env"),
+    ("stable_baselines3.common.vec_env", "VecEnv"),
+    ("tianshou.env", "BaseVectorEnv"),
+    ("torchrl.envs", "EnvBase"),
 )
 
 NESTED = 256  # calls within others and none that is not, after which a class is left alone
@@ -34,17 +34,17 @@ def install(patches: Patches, clocks: Clocks) -> None:
         ):
             patches.at_undo(handle.remove)
 
-    def environments(name, methods):
+    def environments(name):
         def then(module):
-            for method in methods:
-                probe = probe_environment(clocks, patches, counted="step" in method)
+            for method in ("step", "reset"):
+                probe = probe_environment(clocks, patches, counted=method == "step")
                 patches.methods(getattr(module, name), method, probe)
 
         return then
 
     patches.when_imported("torch", layers)
-    for module, name, methods in STEPS:
-        patches.when_imported(module, environments(name, methods))
+    for module, name in ENVIRONMENTS:
+        patches.when_imported(module, environments(name))
 
 
 def probe_module(clocks: Clocks, patches: Patches):
@@ -57,18 +57,18 @@ def probe_module(clocks: Clocks, patches: Patches):
 
     def make(call):
         def called(self, *args, **kwargs):
-            if compiling():
+            if compiling():  # first: whatever a compiled function reads, it is compiled for
                 return call(self, *args, **kwargs)
             clock, cls = clocks.clock, type(self)
             if clock.inside:
-                clock.nested += 1
                 nested[cls] = nested.get(cls, 0) + 1
                 if nested[cls] == NESTED and not any(issubclass(other, cls) for other in outermost):
                     patches.shadow(cls, "__call__", call)
                 return call(self, *args, **kwargs)
-            outermost.add(cls)
-            clock.enter(perf_counter())
+            if cls not in outermost:
+                outermost.add(cls)
             clock.inside = True
+            clock.enter(perf_counter())
             try:
                 return call(self, *args, **kwargs)
             finally:
@@ -95,16 +95,15 @@ def probe_environment(clocks: Clocks, patches: Patches, *, counted: bool):
                     patches.put_back(stepped)
                 return step(self, *args, **kwargs)
             nested = NESTED
-            clock.enter(perf_counter())
-            clock.decide_acting()
             clock.inside = True
+            clock.enter(perf_counter(), learning=False)
             try:
                 return step(self, *args, **kwargs)
             finally:
                 clock.inside, clock.updating = False, False
                 clock.activity.seconds[ENVIRONMENT] += clock.leave()
                 if counted:
-                    clock.count("environment steps", copies(self))
+                    clock.activity.counts["environment steps"] += copies(self)
 
         return stepped
 
@@ -128,8 +127,7 @@ def probe_backward(clocks: Clocks):
             clock = clocks.clock
             if clock.inside:
                 return backward(*args, **kwargs)
-            clock.enter(perf_counter())
-            clock.decide_learning()
+            clock.enter(perf_counter(), learning=True)
             clock.inside = clock.updating = True
             try:
                 return backward(*args, **kwargs)
@@ -151,8 +149,7 @@ def optimizer_hooks(clocks: Clocks):
     def before(optimizer, args, kwargs):
         clock = clocks.clock
         if not compiling() and not clock.inside:
-            clock.enter(perf_counter())
-            clock.decide_learning()
+            clock.enter(perf_counter(), learning=True)
             clock.updating = clock.open = True  # what follows, until `after`, is learning
 
     def after(optimizer, args, kwargs):
@@ -162,8 +159,8 @@ def optimizer_hooks(clocks: Clocks):
         if not clock.inside:
             clock.enter(perf_counter())
             clock.leave()
-            clock.decide_learning()
-        clock.count("gradient steps")
+            clock.decide(learning=True)
+        clock.activity.counts["gradient steps"] += 1
 
     return before, after
 
@@ -173,24 +170,21 @@ def timed_sample(clocks: Clocks, sample, *args, **kwargs):
     clock = clocks.clock
     if clock.inside:
         return sample(*args, **kwargs)
-    clock.enter(perf_counter())
-    if not clock.updating:
-        clock.decide_acting()
+    clock.enter(perf_counter(), learning=None if clock.updating else False)
     clock.inside = clock.updating = True
     try:
         return sample(*args, **kwargs)
     finally:
         clock.inside = False
         clock.activity.seconds[SAMPLING] += clock.leave()
-        clock.count("buffer samples")
+        clock.activity.counts["buffer samples"] += 1
 
 
 def timed_learning(clocks: Clocks, method, *args, **kwargs):
     """What a stage returns in which a library learns: all of it is learning, but for samples and environment steps."""
     clock = clocks.clock
     if not clock.inside:
-        clock.enter(perf_counter())
-        clock.decide_acting()
+        clock.enter(perf_counter(), learning=False)
         clock.leave()
     clock.learning += 1
     try:
