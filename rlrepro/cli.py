@@ -141,7 +141,7 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
     rlrepro doctor --run -- python train.py --steps 10000
 
     runs the command and watches it. If the command fails, its exit status is passed on. With --try, the command runs
-    up to three times, and the report says how much faster it makes progress with a fix in its environment.
+    up to four times, and the report says how much faster it makes progress with a fix in its environment.
     """
     from rlrepro.doctor import command
 

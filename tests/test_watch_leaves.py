@@ -190,7 +190,9 @@ def test_a_library_that_is_imported_meanwhile_is_watched():
     assert rows == "7" and module == "torch.nn.modules.linear" and "SourceFileLoader" in loader
 
 
-@pytest.mark.xfail(reason="6 to 12% more CPU time on an idle machine for a policy as small as this; 5% is the aim", strict=False)
+@pytest.mark.xfail(
+    reason="6 to 12% more CPU time on an idle machine for so small a policy; 5% is the aim", strict=False
+)
 @pytest.mark.timing
 def test_it_costs_little():
     from stable_baselines3 import DQN

@@ -1,8 +1,13 @@
-"""rlrepro doctor --run --try: the same command again with a fix in its environment, and how fast each got ahead."""
+"""rlrepro doctor --run --try: the same command again with a fix in its environment, and how fast each got ahead.
+
+The command runs unchanged before and after these, since one run of it says little where its processes compete: how far
+they get then varies from run to run.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.progress import NothingToCompare, Progress, compare
@@ -10,33 +15,38 @@ from rlrepro.doctor.live.report import Report
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-ALIKE = 1.15  # one run of each: a smaller ratio says nothing
+ALIKE = 1.15  # a smaller ratio than this to any of the unchanged runs says nothing
 LEAST_SECONDS = 30.0  # that a run again may take, with its imports
-CAUTION = "             each variant ran once, one after another: small differences may be chance"
+CAUTION = "             each variant ran once, between unchanged runs: differences as small as theirs may be chance"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A run with these variables. `unit`, and how many there were per second `before` and `after`, are None where that
-    can't be said; then `remark` says why. It may also say that the variables had no effect."""
+    """A run with these variables. `unit`, and how many there were per second in each unchanged run (`before`) and in
+    this (`after`), are None where that can't be said; then `remark` says why. It may also say that the variables had no
+    effect."""
 
     variables: dict[str, str]
     unit: str | None = None
-    before: float | None = None
+    before: tuple[float, ...] | None = None
     after: float | None = None
     remark: str | None = None
 
     @property
     def ratio(self) -> float | None:
-        return None if self.unit is None else self.after / self.before
+        """To the geometric mean of the unchanged runs."""
+        return None if self.unit is None else self.after / geometric_mean(self.before)
 
     def __str__(self) -> str:
-        said = [] if self.unit is None else [f"{self._compared()} ({self.before:,.3g}, now {self.after:,.3g})"]
+        said = [] if self.unit is None else [f"{self._compared()} ({self._numbers()})"]
         said += [self.remark] * (self.remark is not None)
         return f"{' '.join(f'{name}={value}' for name, value in self.variables.items())}: {'; '.join(said)}"
 
+    def _numbers(self) -> str:
+        return f"{' and '.join(f'{each:,.3g}' for each in self.before)}, now {self.after:,.3g}"
+
     def _compared(self) -> str:
-        if 1 / ALIKE < self.ratio < ALIKE:
+        if min(self.before) / ALIKE < self.after < max(self.before) * ALIKE:
             return f"about as many {self.unit} per second"
         return f"{self.ratio:,.3g} times as many {self.unit} per second"
 
@@ -57,9 +67,19 @@ def variants(report: Report) -> list[dict[str, str]]:
 def try_variants(
     command: Sequence[str], report: Report, *, folder: str | Path = ".", seconds: float | None = None, stdout=None
 ) -> list[Trial]:
-    """Run the command again with each of the variants, for at most as long as it was seen to run."""
+    """Run the command again with each of the variants, and then unchanged, each for at most as long as it was seen to
+    run."""
     limit = seconds or max(LEAST_SECONDS, report.seconds)
-    return [_try(command, report, each, folder, limit, stdout) for each in variants(report)]
+
+    def again(environment: dict[str, str]) -> tuple[Report, int]:
+        return run(command, folder=folder, seconds=limit, stdout=stdout, environment=environment)
+
+    tried = [(each, *again(each)) for each in variants(report)]
+    if all(status for _, _, status in tried):
+        return [_failed(each, status) for each, _, status in tried]
+    last, failed = again({})
+    unchanged = [report] if failed else [report, last]
+    return [_failed(each, status) if status else _trial(each, unchanged, seen) for each, seen, status in tried]
 
 
 def why_not(report: Report) -> str:
@@ -69,15 +89,18 @@ def why_not(report: Report) -> str:
     return "nothing to try: each process already has one thread"
 
 
-def _try(command, report, variables, folder, seconds, stdout) -> Trial:
-    again, status = run(command, folder=folder, seconds=seconds, stdout=stdout, environment=variables)
-    if status:
-        return Trial(variables, remark=f"failed with status {status}")
+def _failed(variables: dict[str, str], status: int) -> Trial:
+    return Trial(variables, remark=f"failed with status {status}")
+
+
+def _trial(variables: dict[str, str], unchanged: Sequence[Report], seen: Report) -> Trial:
     try:
-        unit, before, after = compare(report.notes, again.notes)
+        compared = [compare(each.notes, seen.notes) for each in unchanged]
     except NothingToCompare as why:
         return Trial(variables, remark=str(why))
-    return Trial(variables, unit, before, after, _no_effect(variables, _threads(again)))
+    unit, _, after = compared[0]
+    before = tuple(after * slow / fast for _, slow, fast in compared)  # all for the same mix of steps
+    return Trial(variables, unit, before, after, _no_effect(variables, _threads(seen)))
 
 
 def _no_effect(variables: dict[str, str], threads: int | None) -> str | None:
