@@ -51,13 +51,12 @@ class Stages:
                 running = self.running
                 if running.stages and name in [above for above, _ in running.stages]:
                     return method(owner, *args, **kwargs)
-                if (stage := self.notes.stages.get(name)) is None:
-                    stage = self.notes.stages[name] = Stage()
+                stage = self.notes.stages.get(name) or self.notes.stages.setdefault(name, Stage())
                 looked = None
                 if self._may_look(stage):
-                    looked = self._enter(stage)
                     if look is not None:
                         self.notes.sizes |= _known(look(owner, *args, **kwargs))
+                    looked = self._enter(stage)
                 running.begin(name, owner)
                 start = time.perf_counter()
                 try:
