@@ -118,6 +118,14 @@ def test_the_command_runs_unchanged_before_and_after(monkeypatch):
     assert [each.ratio for each in tried] == pytest.approx([4.0, 4.0])  # to 5 and 20
 
 
+@pytest.mark.parametrize("last", [(report(), 0), (report(activity(1.0, 2.0, 1.0, gradients=20)), 1)])
+def test_a_last_run_that_failed_or_came_to_nothing_is_left_out(monkeypatch, last):
+    fixed = report(activity(1.0, 2.0, 1.0, gradients=40)), 0
+    monkeypatch.setattr("rlrepro.doctor.live.trial.run", lambda *_, environment, **__: fixed if environment else last)
+    tried = try_variants(["train"], report(activity(1.0, 2.0, 1.0, gradients=5)))
+    assert [each.ratio for each in tried] == pytest.approx([8.0, 8.0])
+
+
 # Commands.
 
 LEARN = """\

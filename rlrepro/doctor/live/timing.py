@@ -65,8 +65,7 @@ def probe_module(clocks: Clocks, patches: Patches):
                 if nested[cls] == NESTED and not any(issubclass(other, cls) for other in outermost):
                     patches.shadow(cls, "__call__", call)
                 return call(self, *args, **kwargs)
-            if cls not in outermost:
-                outermost.add(cls)
+            outermost.add(cls)
             clock.inside = True
             clock.enter(perf_counter())
             try:

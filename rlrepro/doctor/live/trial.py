@@ -78,7 +78,7 @@ def try_variants(
     if all(status for _, _, status in tried):
         return [_failed(each, status) for each, _, status in tried]
     last, failed = again({})
-    unchanged = [report] if failed else [report, last]
+    unchanged = [report, last] if not failed and Progress.of(last.notes).unit() else [report]
     return [_failed(each, status) if status else _trial(each, unchanged, seen) for each, seen, status in tried]
 
 
