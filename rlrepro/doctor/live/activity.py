@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 KINDS = ("environment", "inference", "learning", "sampling", "rest")
 ENVIRONMENT, INFERENCE, LEARNING, SAMPLING, REST = range(len(KINDS))
@@ -24,8 +24,13 @@ class Activity:
     seconds: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
     undecided: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward passes, and what followed them
     watching_seconds: float = 0.0  # of the watch's own probes, which time themselves
+    estimated_seconds: float = 0.0  # while the watch rested, for which `seconds` and `counts` are estimates
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by unit
     points: list[tuple[float, list[float]]] = field(default_factory=list)  # the clock, and `seconds` until then
+
+    def copy(self) -> "Activity":
+        """As it is now, without the points."""
+        return replace(self, seconds=list(self.seconds), counts=self.counts.copy(), points=[])
 
     @property
     def learns(self) -> bool:
@@ -48,6 +53,7 @@ def total(activities: Iterable[Activity]) -> Activity:
         result.seconds[INFERENCE] += each.undecided[0]
         result.seconds[REST] += each.undecided[1]
         result.watching_seconds += each.watching_seconds
+        result.estimated_seconds += each.estimated_seconds
         for unit, count in each.counts.items():
             result.counts[unit] += count
     return result

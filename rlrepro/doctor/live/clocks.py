@@ -45,13 +45,13 @@ class Clock:
     """A thread's. `inside` is True during a watched call, of which all nested calls are a part."""
 
     __slots__ = (
-        "activity", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause", "since",
-        "since_open", "updating",
+        "activity", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause", "resting",
+        "since", "since_open", "updating",
     )  # fmt: skip
 
     def __init__(self, activity: Activity):
         self.activity = activity
-        self.inside = False
+        self.inside = self.resting = False
         self.learning = 0  # stages of a library's training that learn and run now
         self.updating = False  # since a sample or a gradient step, until the next environment step
         self.since = self.next_point = 0.0
@@ -62,6 +62,8 @@ class Clock:
     def enter(self, start: float, *, learning: bool | None = None) -> None:
         """A watched call begins, whose probe began at `start`: the time since the last one ended. True or False for
         `learning` decides what it was."""
+        if self.resting:
+            return
         if not self.since:
             self.activity.began = start
         elif self.learning:
@@ -77,10 +79,12 @@ class Clock:
 
     def leave(self) -> float:
         """It ends: the seconds that it took."""
+        if self.resting:
+            return 0.0
         now, activity = perf_counter(), self.activity
         spent = now - self.since
         if now > self.next_point:
-            self._point(now)
+            self.point(now)
         activity.ended = self.since = end = perf_counter()
         activity.watching_seconds += end - now
         return spent
@@ -116,7 +120,12 @@ class Clock:
             self.since += seconds
             self.activity.watching_seconds += seconds
 
-    def _point(self, now: float) -> None:
+    def begin_again(self) -> None:
+        """Divide the time from now on, after a rest."""
+        self.resting, self.since, self.next_point = False, perf_counter(), float("inf")
+
+    def point(self, now: float) -> None:
+        """Note how far it got, for the plot."""
         points = self.activity.points
         points.append((now, list(self.activity.seconds)))
         if len(points) > MOST_POINTS:

@@ -1,6 +1,6 @@
 """What is watched in each library, by where its users import it from."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlrepro.doctor.live import timing
@@ -9,16 +9,18 @@ from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.forwards import VALUES, probe_convolution, probe_linear, probe_recurrent
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.rests import Rests
 from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT, probe_spent
 from rlrepro.doctor.live.stages import Stages
 
 
-def install(patches: Patches, notes: Notes) -> Stages:
-    """Watch each library that is imported, now or later. Returns the stages of the training runs."""
+def install(patches: Patches, notes: Notes) -> Callable[[], None]:
+    """Watch each library that is imported, now or later. Returns what to call in a process that was forked."""
     clocks = Clocks(notes, [])
     stages = Stages(notes, clocks)
     notes._clocks = clocks
-    timing.install(patches, clocks)
+    rests = Rests(patches, clocks)
+    timing.install(patches, clocks, rests)
 
     def layers(torch):
         patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
@@ -36,7 +38,13 @@ def install(patches: Patches, notes: Notes) -> Stages:
     for module, cls, reader in BUFFERS:
         for method, probe in (("__init__", origins.probe), ("sample", probe_sample(notes, reader, clocks, origins))):
             patches.when_imported(module, _methods(patches, Method(module, (cls,), method, ""), probe))
-    return stages
+
+    def renew():
+        stages.running.clear()
+        clocks.renew()
+        rests.renew()
+
+    return renew
 
 
 def _methods(patches, watched: "Method", make):

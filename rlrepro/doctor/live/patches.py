@@ -7,12 +7,15 @@ from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from types import MethodType
 
+CREATING = ("__init__", "__init_subclass__")
+
 
 class Patches:
     """What is replaced until `undo`. `make(original)` returns the function that takes the original's place."""
 
     def __init__(self):
         self._replaced = []  # (owner, name, what was there or None, what is there now)
+        self._suspended = False
         self._finder = None
         self._at_undo = []
 
@@ -32,7 +35,8 @@ class Patches:
         now = functools.wraps(original)(make(original))
         if isinstance(owner, type) and (owner.__module__ == "__main__" or "<locals>" in owner.__qualname__):
             now = _StandIn(original, now)
-        setattr(owner, name, now)
+        if not self._suspended:
+            setattr(owner, name, now)
         self._replaced.append((owner, name, own, now))
 
     def shadow(self, cls: type, name: str, function: Callable) -> None:
@@ -72,6 +76,22 @@ class Patches:
             self._finder = _Finder()
             sys.meta_path.insert(0, self._finder)
         self._finder.waiting.setdefault(module, []).append(then)
+
+    def suspend(self) -> None:
+        """Put everything back for a while, except what creates objects and classes: that is not called often."""
+        self._suspended = True
+        for owner, name, original, now in self._replaced:
+            if name not in CREATING:
+                self._put_back(owner, name, original, now)
+
+    def resume(self) -> None:
+        """End that. What somebody else has replaced since stays theirs."""
+        if not self._suspended:
+            return
+        self._suspended = False
+        for owner, name, original, now in self._replaced:
+            if vars(owner).get(name) is original:
+                setattr(owner, name, now)
 
     def undo(self) -> None:
         """Put everything back. What somebody else has replaced since stays theirs."""

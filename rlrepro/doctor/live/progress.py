@@ -26,6 +26,11 @@ class Progress:
         return sum(self.done.seconds) + self.done.watching_seconds
 
     @property
+    def watched(self) -> float:
+        """The share of the time for which nothing is estimated."""
+        return 1 - self.done.estimated_seconds / self.busy_seconds if self.busy_seconds else 1.0
+
+    @property
     def processes(self) -> int:
         """That trained at once, on average."""
         return max(1, round(self.busy_seconds / self.seconds)) if self.seconds else 0

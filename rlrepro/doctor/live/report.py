@@ -86,6 +86,8 @@ def _time(notes: Notes) -> list[str]:
     at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
     said += f", the rest {rest / spent:.0%}; watching itself took at least {own / spent:.1%}"
     lines = [f"time         {format_value(spent, 's')}{at_once}: {said}"]
+    if progress.done.estimated_seconds:
+        lines.append(f"watched      {progress.watched:.1%} of that time; all else is from there, or estimated from it")
     counts = sorted(progress.done.counts.items(), key=lambda each: each[0] != LEARNS)
     if counts and progress.seconds:
         said = ", ".join(f"{count:,} {unit} ({count / progress.seconds:,.3g} per second)" for unit, count in counts)

@@ -6,6 +6,7 @@ from time import perf_counter
 from rlrepro.doctor.live.activity import ENVIRONMENT, LEARNING, SAMPLING
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.rests import Rests
 
 ENVIRONMENTS = (  # a module, and a class in it that has `step` and `reset`
     ("gymnasium", "Env"),
@@ -19,7 +20,7 @@ ENVIRONMENTS = (  # a module, and a class in it that has `step` and `reset`
 NESTED = 256  # calls within others and none that is not, after which a class is left alone
 
 
-def install(patches: Patches, clocks: Clocks) -> None:
+def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
     """Time each library that is imported, now or later."""
 
     def layers(torch):
@@ -27,7 +28,7 @@ def install(patches: Patches, clocks: Clocks) -> None:
         for name in ("backward", "grad"):
             patches.replace(torch.autograd, name, probe_backward(clocks))
         optimizers = import_module("torch.optim.optimizer")  # torch.optim itself does not show it
-        before, after = optimizer_hooks(clocks)
+        before, after = optimizer_hooks(clocks, rests)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(before),
             optimizers.register_optimizer_step_post_hook(after),
@@ -139,15 +140,17 @@ def probe_backward(clocks: Clocks):
     return make
 
 
-def optimizer_hooks(clocks: Clocks):
+def optimizer_hooks(clocks: Clocks, rests: Rests):
     """For before and after a step of any optimizer. A step that raises has no after."""
     import torch
 
     compiling = torch.compiler.is_compiling
 
     def before(optimizer, args, kwargs):
+        if compiling() or rests.resting:
+            return
         clock = clocks.clock
-        if not compiling() and not clock.inside:
+        if not clock.inside:
             clock.enter(perf_counter(), learning=True)
             clock.updating = clock.open = True  # what follows, until `after`, is learning
 
@@ -155,11 +158,14 @@ def optimizer_hooks(clocks: Clocks):
         if compiling():
             return
         clock = clocks.clock
-        if not clock.inside:
+        clock.activity.counts["gradient steps"] += 1
+        if not rests.resting:
+            if clock.inside:
+                return
             clock.enter(perf_counter())
             clock.leave()
             clock.decide(learning=True)
-        clock.activity.counts["gradient steps"] += 1
+        rests.after_step(clock)
 
     return before, after
 

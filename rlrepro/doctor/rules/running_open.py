@@ -77,4 +77,5 @@ def _spent(notes: Notes, name: str) -> Spent | None:
     spent = notes.spent.get(name)
     if spent is None or spent.calls < FEWEST:
         return None
-    return spent if spent.seconds - spent.longest >= SHARE * Progress.of(notes).seconds else None
+    progress = Progress.of(notes)
+    return spent if spent.seconds - spent.longest >= SHARE * progress.seconds * progress.watched else None

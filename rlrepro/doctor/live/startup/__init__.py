@@ -15,15 +15,14 @@ def begin(folder: Path) -> None:
 
     notes, patches = Notes(), Patches()
     notes.keep_in(folder)
-    stages = install(patches, notes)
+    renew = install(patches, notes)
     listen(notes)
     _say_watched(folder)
     atexit.register(notes.write)
 
     def begin_again():
         notes.renew()
-        stages.running.clear()
-        stages.clocks.renew()
+        renew()
         _say_watched(folder)
 
     os.register_at_fork(after_in_child=begin_again)

@@ -1,0 +1,204 @@
+"""A watch rests most of the time: it then replaces nothing, and estimates what it does not see."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.doctor import watch
+from rlrepro.doctor.live import rests
+from rlrepro.doctor.live.patches import Patches
+from rlrepro.doctor.live.progress import Progress
+
+HERE = str(Path(__file__).parent)
+NAP = 0.005
+COLLECTED, LEARNED = 4, 2  # steps of each kind in a cycle
+
+
+class Slow(gymnasium.Env):
+    def step(self, action):
+        time.sleep(NAP)
+        return np.zeros(4, np.float32), 1.0, False, False, {}
+
+
+def train(cycles, network=None, each_cycle=lambda: None):
+    """What is collected takes as long as what is learned from it."""
+    env, network = Slow(), nn.Linear(4, 1) if network is None else network
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    for _ in range(cycles):
+        for _ in range(COLLECTED):
+            env.step(0)
+        for _ in range(LEARNED):
+            optimizer.zero_grad()
+            loss = network(torch.ones(8, 4)).sum()
+            time.sleep(NAP * COLLECTED / LEARNED)
+            loss.backward()
+            optimizer.step()
+        each_cycle()
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Rests of a few cycles, after the first of them."""
+    cycle = 2 * NAP * COLLECTED
+    monkeypatch.setattr(rests, "FIRST_SECONDS", 3 * cycle)
+    monkeypatch.setattr(rests, "SECONDS", cycle / 2)
+    monkeypatch.setattr(rests, "SHARE", 0.2)
+    monkeypatch.setattr(rests, "compiled", lambda: False)  # as other tests of this process may have
+
+
+def replaced():
+    return hasattr(Slow.step, "__wrapped__"), hasattr(nn.Linear.forward, "__wrapped__")
+
+
+def test_what_it_does_not_see_is_estimated(soon):
+    looks = []
+    with watch(show=False) as seen:
+        train(40, each_cycle=lambda: looks.append(replaced()))
+    assert all(first == second for first, second in looks)
+    closely = [first for first, _ in looks]
+    assert closely[:3] == [True] * 3 and closely.count(False) > 20
+    assert closely[closely.index(False) :].count(True) >= 2, "it looked again, more than once"
+    progress = Progress.of(seen.notes)
+    assert progress.done.counts["gradient steps"] == 40 * LEARNED, "these are counted all the time"
+    assert progress.done.counts["environment steps"] == pytest.approx(40 * COLLECTED, abs=COLLECTED)
+    spent = sum(seen.split.values())
+    assert spent + progress.done.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
+    assert seen.split["environment"] / spent == pytest.approx(0.5, abs=0.1)
+    assert seen.split["learning"] / spent == pytest.approx(0.5, abs=0.1)
+    assert 0.1 < progress.watched < 0.6 and f"watched      {progress.watched:.1%} of that time" in str(seen)
+    assert not any(replaced())
+
+
+def test_it_never_rests_where_torch_compiles():
+    """torch guards compiled code by the functions that it calls, and would compile it again."""
+    script = """if True:
+    import sys; sys.path.insert(0, sys.argv[1])
+    import torch
+    from test_watch_rests import *
+    rests.FIRST_SECONDS, rests.FIRST_CYCLES = 0.0, 1
+    for network in (None, torch.compile(nn.Linear(4, 1), backend="eager")):
+        with watch(show=False) as seen:
+            train(10, network)
+        print(Progress.of(seen.notes).watched < 1)
+    """
+    command = [sys.executable, "-c", script, HERE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def test_it_never_rests_where_threads_train(soon):
+    """An estimate of one thread says nothing of the others, which are not watched meanwhile."""
+    with watch(show=False) as seen:
+        threads = [threading.Thread(target=train, args=(10,)) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert Progress.of(seen.notes).watched == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_of_one_that_rests_is_watched_closely(tmp_path):
+    script = """if True:
+    import os, sys
+    sys.path.insert(0, sys.argv[1])
+    from test_watch_rests import *
+    rests.FIRST_SECONDS, rests.FIRST_CYCLES, rests.SHARE = 0.0, 1, 0.01
+    train(5)
+    print(*replaced(), flush=True)
+    if os.fork() == 0:
+        print(*replaced(), flush=True)
+        os._exit(0)
+    os.wait()
+    """
+    command = [sys.executable, "-m", "rlrepro", "doctor", "--run", "--", sys.executable, "-c", script]
+    done = subprocess.run([*command, HERE], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[:2] == ["False False", "True True"], done.stdout + done.stderr
+
+
+def test_what_somebody_else_replaces_meanwhile_stays():
+    owner = SimpleNamespace(mine=lambda: 1, yours=lambda: 2)
+    patches = Patches()
+    for name in ("mine", "yours"):
+        patches.replace(owner, name, lambda original: lambda: 10 * original())
+    assert (owner.mine(), owner.yours()) == (10, 20)
+    patches.suspend()
+    assert (owner.mine(), owner.yours()) == (1, 2)
+    owner.yours = lambda: 3
+    patches.resume()
+    assert (owner.mine(), owner.yours()) == (10, 3)
+    patches.undo()
+    assert (owner.mine(), owner.yours()) == (1, 3)
+
+
+def test_a_class_made_during_a_rest_is_watched_after_it():
+    class Base:
+        def learn(self):
+            return 1
+
+    patches = Patches()
+    patches.methods(Base, "learn", lambda original: lambda self: 10 * original(self))
+    patches.suspend()
+
+    class Late(Base):
+        def learn(self):
+            return 2
+
+    assert (Base().learn(), Late().learn()) == (1, 2)
+    patches.resume()
+    assert (Base().learn(), Late().learn()) == (10, 20)
+    patches.undo()
+    assert (Base().learn(), Late().learn()) == (1, 2)
+
+
+@pytest.mark.timing
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not let a process choose its core")
+def test_it_costs_little():
+    """So small a policy is the hardest case. A watched run and a bare one share a core, so that what disturbs one
+    disturbs both. The rests are as frequent here as in a run that is 20 times as long."""
+    script = """if True:
+    import contextlib, os, sys, time
+    import torch
+    from stable_baselines3 import DQN
+    from rlrepro.doctor import watch
+    from rlrepro.doctor.live import rests
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    rests.FIRST_SECONDS, rests.SECONDS = rests.FIRST_SECONDS / 20, rests.SECONDS / 20
+    model = DQN("MlpPolicy", "CartPole-v1", learning_starts=50, buffer_size=5000, device="cpu", seed=0)
+    model.learn(300)
+    with watch(show=False) if sys.argv[1] == "watched" else contextlib.nullcontext():
+        print("ready", flush=True)
+        sys.stdin.readline()
+        start = time.process_time()
+        model.learn(6000)
+        print(time.process_time() - start)
+    """
+
+    def ratio():
+        runs = [
+            subprocess.Popen(
+                [sys.executable, "-c", script, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for kind in ("watched", "bare")
+        ]
+        assert [run.stdout.readline() for run in runs] == ["ready\n"] * 2
+        for run in runs:
+            run.stdin.write("\n")
+            run.stdin.flush()
+        watched, bare = (float(run.communicate(timeout=120)[0]) for run in runs)
+        return watched / bare
+
+    ratios = sorted(ratio() for _ in range(3))
+    assert ratios[1] <= 1.05, ratios
