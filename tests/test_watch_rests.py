@@ -57,7 +57,7 @@ def soon(monkeypatch):
 
 
 def replaced():
-    return hasattr(Slow.step, "__wrapped__"), hasattr(nn.Linear.forward, "__wrapped__")
+    return hasattr(torch.autograd.backward, "__wrapped__"), hasattr(nn.Linear.forward, "__wrapped__")
 
 
 def test_what_it_does_not_see_is_estimated(soon):
@@ -69,8 +69,7 @@ def test_what_it_does_not_see_is_estimated(soon):
     assert closely[:3] == [True] * 3 and closely.count(False) > 20
     assert closely[closely.index(False) :].count(True) >= 2, "it looked again, more than once"
     progress = Progress.of(seen.notes)
-    assert progress.done.counts["gradient steps"] == 40 * LEARNED, "these are counted all the time"
-    assert progress.done.counts["environment steps"] == pytest.approx(40 * COLLECTED, abs=COLLECTED)
+    assert progress.done.counts == {"environment steps": 40 * COLLECTED, "gradient steps": 40 * LEARNED}
     spent = sum(seen.split.values())
     assert spent + progress.done.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
     assert seen.split["environment"] / spent == pytest.approx(0.5, abs=0.1)
@@ -105,6 +104,64 @@ def test_it_never_rests_where_threads_train(soon):
         for each in threads:
             each.join()
     assert Progress.of(seen.notes).watched == 1
+
+
+def until_it_rests():
+    while replaced()[0]:
+        train(1)
+
+
+def test_a_thread_that_learns_during_a_rest_ends_it(soon):
+    with watch(show=False) as seen:
+        until_it_rests()
+        threads = [threading.Thread(target=train, args=(10,)) for _ in range(2)]
+        for each in threads:
+            each.start()
+            each.join()
+        assert all(replaced())
+    activities = sorted(seen.notes.activities.values(), key=lambda each: each.began)
+    for each in activities[1:]:  # the first of them woke it with its first step
+        assert each.counts["gradient steps"] == 10 * LEARNED
+        assert each.counts["environment steps"] >= 9 * COLLECTED
+
+
+def test_the_end_of_a_run_that_rests_is_estimated_too(soon, monkeypatch):
+    monkeypatch.setattr(rests, "POINT_SECONDS", 1e9)  # no other look than the last
+    with watch(show=False) as seen:
+        until_it_rests()
+        train(10)
+        rested = not any(replaced())
+    progress = Progress.of(seen.notes)
+    assert rested and progress.done.estimated_seconds > 10 * 2 * NAP * COLLECTED
+    assert progress.busy_seconds == pytest.approx(progress.seconds, rel=0.02)
+
+
+def test_the_cycle_in_which_it_wakes_is_no_window(soon):
+    """Even if its gradient steps take longer than a window: there is no environment step between them."""
+    env, layer = Slow(), nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    with watch(show=False) as seen:
+        for _ in range(25):
+            env.step(0)
+            for _ in range(LEARNED):
+                layer(torch.ones(8, 4)).sum().backward()
+                time.sleep(2 * NAP * COLLECTED)
+                optimizer.step()
+            time.sleep(2 * NAP * COLLECTED * LEARNED)
+    split, progress = seen.split, Progress.of(seen.notes)
+    assert progress.done.counts == {"environment steps": 25, "gradient steps": 25 * LEARNED} and progress.watched < 0.9
+    assert split["learning"] / progress.busy_seconds == pytest.approx(0.5, abs=0.1)
+
+
+def test_what_follows_learning_is_watched(soon):
+    with watch(show=False) as seen:
+        until_it_rests()
+        for _ in range(200):
+            Slow().step(0)
+        assert all(replaced())
+    progress = Progress.of(seen.notes)
+    assert progress.done.counts["environment steps"] == progress.done.counts["gradient steps"] * 2 + 200
+    assert seen.split["environment"] > 100 * NAP
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

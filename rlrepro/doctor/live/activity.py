@@ -24,13 +24,19 @@ class Activity:
     seconds: list[float] = field(default_factory=lambda: [0.0] * len(KINDS))
     undecided: list[float] = field(default_factory=lambda: [0.0, 0.0])  # forward passes, and what followed them
     watching_seconds: float = 0.0  # of the watch's own probes, which time themselves
-    estimated_seconds: float = 0.0  # while the watch rested, for which `seconds` and `counts` are estimates
+    estimated_seconds: float = 0.0  # while the watch rested, for which `seconds` are estimates
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by unit
     points: list[tuple[float, list[float]]] = field(default_factory=list)  # the clock, and `seconds` until then
 
     def copy(self) -> "Activity":
         """As it is now, without the points."""
         return replace(self, seconds=list(self.seconds), counts=self.counts.copy(), points=[])
+
+    def since(self, before: "Activity") -> "Activity":
+        """The seconds and counts since it was as in this copy."""
+        seconds = [new - old for new, old in zip(self.seconds, before.seconds, strict=True)]
+        counts = defaultdict(int, {unit: count - before.counts[unit] for unit, count in self.counts.items()})
+        return Activity(seconds=seconds, counts=counts)
 
     @property
     def learns(self) -> bool:

@@ -35,8 +35,10 @@ class Clocks(threading.local):
         self._begin()
 
     def settle(self) -> None:
-        """Note what is not decided yet."""
+        """Note what is not decided yet, or is estimated."""
         for clock in self.clocks:
+            if (estimate := clock.estimate) is not None:
+                estimate.apply(clock.activity, clock.since)
             passes = clock.passes + clock.open_passes
             clock.activity.undecided = [passes, clock.other + clock.since_open - clock.open_passes]
 
@@ -45,13 +47,14 @@ class Clock:
     """A thread's. `inside` is True during a watched call, of which all nested calls are a part."""
 
     __slots__ = (
-        "activity", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause", "resting",
+        "activity", "estimate", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause",
         "since", "since_open", "updating",
     )  # fmt: skip
 
     def __init__(self, activity: Activity):
         self.activity = activity
-        self.inside = self.resting = False
+        self.inside = False
+        self.estimate = None  # while the watch rests: `apply(activity, now)` says what the thread did until then
         self.learning = 0  # stages of a library's training that learn and run now
         self.updating = False  # since a sample or a gradient step, until the next environment step
         self.since = self.next_point = 0.0
@@ -62,7 +65,7 @@ class Clock:
     def enter(self, start: float, *, learning: bool | None = None) -> None:
         """A watched call begins, whose probe began at `start`: the time since the last one ended. True or False for
         `learning` decides what it was."""
-        if self.resting:
+        if self.estimate is not None:
             return
         if not self.since:
             self.activity.began = start
@@ -79,7 +82,7 @@ class Clock:
 
     def leave(self) -> float:
         """It ends: the seconds that it took."""
-        if self.resting:
+        if self.estimate is not None:
             return 0.0
         now, activity = perf_counter(), self.activity
         spent = now - self.since
@@ -122,7 +125,7 @@ class Clock:
 
     def begin_again(self) -> None:
         """Divide the time from now on, after a rest."""
-        self.resting, self.since, self.next_point = False, perf_counter(), float("inf")
+        self.estimate, self.since, self.next_point = None, perf_counter(), float("inf")
 
     def point(self, now: float) -> None:
         """Note how far it got, for the plot."""

@@ -41,15 +41,7 @@ def probe_linear(notes: Notes, running):
 
 def probe_convolution(notes: Notes, running):
     """For the `forward` of a convolution."""
-    return _probe(notes, running, lambda layer, rows: rows.shape[0] if rows.dim() == layer.weight.dim() else 1)
 
-
-def probe_recurrent(notes: Notes, running):
-    """For a recurrent network: steps of all sequences."""
-    return _probe(notes, running, lambda layer, rows: rows.numel() // layer.input_size)
-
-
-def _probe(notes, running, count):
     def make(forward):
         compiling, tracing, enabled, seen = _state()
         note = _noting(notes, running, pairs=False)
@@ -60,7 +52,7 @@ def _probe(notes, running, count):
             if not tracing():
                 try:
                     gradients = enabled()
-                    rows = count(self, input)
+                    rows = input.shape[0] if input.dim() == self.weight.dim() else 1
                     if rows > seen[gradients] or (gradients and "collect" in running.everywhere):
                         note(input, rows, gradients)
                         seen[gradients] = max(rows, seen[gradients])

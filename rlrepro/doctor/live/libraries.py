@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rlrepro.doctor.live import timing
 from rlrepro.doctor.live.buffers import Origins, Reader, probe_sample
 from rlrepro.doctor.live.clocks import Clocks
-from rlrepro.doctor.live.forwards import VALUES, probe_convolution, probe_linear, probe_recurrent
+from rlrepro.doctor.live.forwards import VALUES, probe_convolution, probe_linear
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.rests import Rests
@@ -26,8 +26,6 @@ def install(patches: Patches, notes: Notes) -> Callable[[], None]:
         patches.replace(torch.nn.Linear, "forward", probe_linear(notes, stages.running))
         for layer in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d):
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
-        for layer in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
-            patches.replace(layer, "__call__", probe_recurrent(notes, stages.running), inherited=True)
 
     patches.when_imported("torch", layers)
     for each in STAGES:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from types import MethodType
 
-CREATING = ("__init__", "__init_subclass__")
+LASTING = ("__init__", "__init_subclass__", "step", "reset")  # of classes whose objects are made, and environments
 
 
 class Patches:
@@ -23,11 +23,9 @@ class Patches:
         """Call this as well when everything is put back."""
         self._at_undo.append(call)
 
-    def replace(self, owner, name: str, make: Callable, *, inherited: bool = False) -> None:
-        """Replace what `owner` itself has under a name, or also what it has from a class above; nothing where it has
-        none, or it was replaced already."""
-        own = vars(owner).get(name)
-        original = getattr(owner, name) if own is None and inherited else own
+    def replace(self, owner, name: str, make: Callable) -> None:
+        """Replace what `owner` itself has under a name; nothing where it has none, or it was replaced already."""
+        original = vars(owner).get(name)
         if not callable(original) or isinstance(original, staticmethod | classmethod):
             return
         if any(each[3] is original for each in self._replaced):
@@ -37,7 +35,7 @@ class Patches:
             now = _StandIn(original, now)
         if not self._suspended:
             setattr(owner, name, now)
-        self._replaced.append((owner, name, own, now))
+        self._replaced.append((owner, name, original, now))
 
     def shadow(self, cls: type, name: str, function: Callable) -> None:
         """Give a class a method of its own before a replaced one that it inherits."""
@@ -78,20 +76,20 @@ class Patches:
         self._finder.waiting.setdefault(module, []).append(then)
 
     def suspend(self) -> None:
-        """Put everything back for a while, except what creates objects and classes: that is not called often."""
+        """Put everything back for a while, except what creates objects and classes, and steps environments."""
         self._suspended = True
         for owner, name, original, now in self._replaced:
-            if name not in CREATING:
+            if name not in LASTING:
                 self._put_back(owner, name, original, now)
 
     def resume(self) -> None:
         """End that. What somebody else has replaced since stays theirs."""
         if not self._suspended:
             return
-        self._suspended = False
         for owner, name, original, now in self._replaced:
             if vars(owner).get(name) is original:
                 setattr(owner, name, now)
+        self._suspended = False
 
     def undo(self) -> None:
         """Put everything back. What somebody else has replaced since stays theirs."""

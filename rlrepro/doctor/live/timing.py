@@ -38,7 +38,7 @@ def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
     def environments(name):
         def then(module):
             for method in ("step", "reset"):
-                probe = probe_environment(clocks, patches, counted=method == "step")
+                probe = probe_environment(clocks, patches, rests, counted=method == "step")
                 patches.methods(getattr(module, name), method, probe)
 
         return then
@@ -80,7 +80,7 @@ def probe_module(clocks: Clocks, patches: Patches):
     return make
 
 
-def probe_environment(clocks: Clocks, patches: Patches, *, counted: bool):
+def probe_environment(clocks: Clocks, patches: Patches, rests: Rests, *, counted: bool):
     """For the step or the reset of an environment, with all its wrappers, of which only the outermost counts."""
 
     def make(step):
@@ -104,6 +104,8 @@ def probe_environment(clocks: Clocks, patches: Patches, *, counted: bool):
                 clock.activity.seconds[ENVIRONMENT] += clock.leave()
                 if counted:
                     clock.activity.counts["environment steps"] += copies(self)
+                if rests.resting:
+                    rests.go_on(clock)
 
         return stepped
 
