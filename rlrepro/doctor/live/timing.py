@@ -96,16 +96,18 @@ def probe_environment(clocks: Clocks, patches: Patches, rests: Rests, *, counted
                 return step(self, *args, **kwargs)
             nested = NESTED
             clock.inside = True
-            clock.enter(perf_counter(), learning=False)
+            if not rests.resting:
+                clock.enter(perf_counter(), learning=False)
             try:
                 return step(self, *args, **kwargs)
             finally:
                 clock.inside, clock.updating = False, False
-                clock.activity.seconds[ENVIRONMENT] += clock.leave()
                 if counted:
                     clock.activity.counts["environment steps"] += copies(self)
                 if rests.resting:
                     rests.go_on(clock)
+                else:
+                    clock.activity.seconds[ENVIRONMENT] += clock.leave()
 
         return stepped
 
