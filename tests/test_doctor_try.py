@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from rlrepro.doctor.live.activity import Activity
+from rlrepro.doctor.live.activity import LEARNS, Activity
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.progress import LEARNS, NothingToCompare, Progress, compare
+from rlrepro.doctor.live.progress import NothingToCompare, Progress, compare
 from rlrepro.doctor.live.report import Report
 from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.live.trial import ASLEEP, LEAST_SECONDS, Trial, try_variants, variants, why_not

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 KINDS = ("environment", "inference", "learning", "sampling", "rest")
 ENVIRONMENT, INFERENCE, LEARNING, SAMPLING, REST = range(len(KINDS))
+LEARNS, STEPS = "gradient steps", "environment steps"
 UNITS = {
-    "gradient steps": LEARNING,
-    "environment steps": ENVIRONMENT,
+    LEARNS: LEARNING,
+    STEPS: ENVIRONMENT,
     "buffer samples": SAMPLING,
 }  # and where they are made
 

@@ -2,10 +2,18 @@
 
 from dataclasses import dataclass
 
-from rlrepro.doctor.live.activity import LEARNING, SAMPLING, UNITS, Activity, active_seconds, total, training
+from rlrepro.doctor.live.activity import (
+    LEARNING,
+    LEARNS,
+    SAMPLING,
+    STEPS,
+    UNITS,
+    Activity,
+    active_seconds,
+    total,
+    training,
+)
 from rlrepro.doctor.live.notes import Notes
-
-LEARNS = "gradient steps"
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Progress:
     def rate(self, unit: str, steps_per_gradient_step: float | None = None) -> float:
         """So many per second. With the number of environment steps for each gradient step, as if the run had had that
         mix of both: one that was ended early may have collected much and learned little so far."""
-        count, steps = self.done.counts[unit], self.done.counts.get("environment steps", 0)
+        count, steps = self.done.counts[unit], self.done.counts.get(STEPS, 0)
         if unit != LEARNS or not steps_per_gradient_step or not steps:
             return count / self.seconds
         learning = self.done.seconds[LEARNING] + self.done.seconds[SAMPLING]
@@ -67,5 +75,5 @@ def compare(before: Notes, after: Notes) -> tuple[str, float, float]:
         raise NothingToCompare(f"the two runs have {said} to count; let them run for longer")
     unit = units[0]
     further = max(runs, key=lambda run: run.done.counts[unit]).done.counts
-    mix = further.get("environment steps", 0) / further[unit]
+    mix = further.get(STEPS, 0) / further[unit]
     return unit, runs[0].rate(unit, mix), runs[1].rate(unit, mix)

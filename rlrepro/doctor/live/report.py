@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, all_rules
-from rlrepro.doctor.live.activity import KINDS
+from rlrepro.doctor.live.activity import KINDS, LEARNS
 from rlrepro.doctor.live.notes import Notes
-from rlrepro.doctor.live.progress import LEARNS, Progress
+from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.lab.units import format_value
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from time import perf_counter
 
-from rlrepro.doctor.live.activity import Activity, total
+from rlrepro.doctor.live.activity import LEARNS, STEPS, Activity, total
 from rlrepro.doctor.live.clocks import POINT_SECONDS, Clock, Clocks
 from rlrepro.doctor.live.patches import Patches
 
@@ -17,7 +17,6 @@ FIRST_SECONDS, FIRST_CYCLES = 5.0, 3  # that it watches at least, before the fir
 SECONDS = 1.0  # that it watches at least, after each rest
 SHARE = 0.05  # of the time that it watches, after the first rest
 GROWTH = 0.1  # of all the time so far that each rest lasts at least, since Python lets a class change only so often
-LEARNS, STEPS = "gradient steps", "environment steps"
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,14 @@ class Rests:
             return
         self.cycles += 1
         seconds = clock.since - self.before.ended
-        least, cycles = (SECONDS, 1) if self.estimate else (FIRST_SECONDS, FIRST_CYCLES)
-        if seconds >= least and self.cycles >= cycles and self._may_rest():
+        least = (SECONDS, 1) if self.estimate else (FIRST_SECONDS, FIRST_CYCLES)
+        if seconds >= least[0] and self.cycles >= least[1] and self._may_rest():
             self._rest(clock, seconds)
 
     def _rest(self, clock: Clock, seconds: float) -> None:
-        cycles, base = clock.activity.since(self.before), clock.activity.copy()
-        self.watched = total([self.watched, cycles])
-        self.seen = total([self.seen, cycles]) if self.estimate else base
+        window, base = clock.activity.since(self.before), clock.activity.copy()
+        self.watched = total([self.watched, window])
+        self.seen = total([self.seen, window]) if self.estimate else base
         self.estimate, self.before = Estimate(base, self.watched, self.seen.counts), None
         self.until = clock.since + max(seconds / SHARE, GROWTH * (clock.since - clock.activity.began))
         self.resting, clock.estimate = True, self.estimate

@@ -3,7 +3,7 @@
 from importlib import import_module
 from time import perf_counter
 
-from rlrepro.doctor.live.activity import ENVIRONMENT, LEARNING, SAMPLING
+from rlrepro.doctor.live.activity import ENVIRONMENT, LEARNING, LEARNS, SAMPLING, STEPS
 from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.rests import Rests
@@ -103,7 +103,7 @@ def probe_environment(clocks: Clocks, patches: Patches, rests: Rests, *, counted
             finally:
                 clock.inside, clock.updating = False, False
                 if counted:
-                    clock.activity.counts["environment steps"] += copies(self)
+                    clock.activity.counts[STEPS] += copies(self)
                 if rests.resting:
                     rests.go_on(clock)
                 else:
@@ -162,7 +162,7 @@ def optimizer_hooks(clocks: Clocks, rests: Rests):
         if compiling():
             return
         clock = clocks.clock
-        clock.activity.counts["gradient steps"] += 1
+        clock.activity.counts[LEARNS] += 1
         if not rests.resting:
             if clock.inside:
                 return
