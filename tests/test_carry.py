@@ -88,6 +88,7 @@ def few(monkeypatch):
     monkeypatch.setattr(offline_bundle, "known_releases", lambda: ["tianshou==1.0.0"])
 
 
+@pytest.mark.slow
 def test_wheels_and_overlays_for_that_python(few, tmp_path):
     carry(tmp_path, "3.12", {"orjson": "3"})
     wheels = [parse_wheel_filename(path.name) for path in (tmp_path / "wheels").iterdir()]
@@ -121,6 +122,7 @@ def test_no_network_is_said(few, tmp_path, monkeypatch):
         carry(tmp_path, "3.12")
 
 
+@pytest.mark.slow
 def test_the_command_says_what_to_run_over_there(few, tmp_path):
     """A machine with this very Python, for which the first line is run."""
     (tmp_path / "there").write_text("orjson==3\n")

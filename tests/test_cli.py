@@ -132,11 +132,12 @@ def test_needs_no_installation(uninstalled, notebooks, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_run_into_the_same_folder_is_refused(reproduce, tmp_path):
+def test_a_notebook_that_another_run_is_writing_is_refused_and_another_is_not(reproduce, tmp_path):
     (tmp_path / "out").mkdir()
-    with FileLock(tmp_path / "out" / ".lock"):
-        done = reproduce("01")
-    assert done.returncode == 1 and "another run is writing" in done.stderr and "--out" in done.stderr
+    with FileLock(tmp_path / "out" / ".01_good.lock"):
+        done, other = reproduce("02", "01"), reproduce("02")
+    assert done.returncode == 1 and "another run is writing 01_good" in done.stderr and "--out" in done.stderr
+    assert other.returncode == 0
 
 
 @pytest.mark.slow

@@ -66,6 +66,7 @@ def test_it_ends_as_the_command_does(tmp_path, run_cli):
     assert run_cli("doctor", "--seconds", "3").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_training_that_fails_is_still_reported(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL + "raise MemoryError\n")
     done = doctor(run_cli, "--", sys.executable, "train.py")
@@ -97,6 +98,7 @@ Killed("MlpPolicy", "CartPole-v1", learning_starts=50, device="cpu").learn(9000)
     assert status == 137 and report.notes.stages["train"].calls > 10
 
 
+@pytest.mark.slow
 def test_notes_that_were_cut_are_told_of_and_the_others_used(tmp_path):
     script = """import glob, os, torch
 torch.nn.Linear(3, 3)(torch.ones(7, 3))
@@ -141,6 +143,7 @@ for step in range(100):
 """
 
 
+@pytest.mark.slow
 def test_a_buffer_that_a_function_of_another_module_makes(tmp_path):
     """The finding names the line that has to change."""
     (tmp_path / "made.py").write_text(MADE.format(library="stable_baselines3.common.buffers"))

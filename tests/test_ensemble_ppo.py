@@ -60,6 +60,7 @@ def test_members_with_several_environments_are_sb3s():
         assert distance(ensemble.policy(member), alone.policy) < ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 def test_members_whose_episodes_are_cut_short_many_times_are_sb3s():
     """Each its own number of times in a rollout: an episode ends by itself, or after fifteen steps."""

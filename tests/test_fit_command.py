@@ -31,6 +31,7 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     assert set(answer["stages_bytes"]) == set(answer["margins_bytes"]) == {"collect", "preprocess", "learn"}
 
 
+@pytest.mark.slow
 def test_the_command_names_the_defaults_it_takes(monkeypatch, tmp_path):
     (tmp_path / "named.py").write_text(BUILDER)
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,8 @@ from .fit_networks import make_plan
 
 
 @pytest.mark.filterwarnings("error")  # a minibatch of one, which is tried, has no standard deviation
-@pytest.mark.parametrize("rollout", [256, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (509, 512))])
+@pytest.mark.slow
+@pytest.mark.parametrize("rollout", [256, 509, 512])
 def test_the_largest_sizes_fit_and_larger_ones_do_not(rollout):
     planned = make_plan("nature", rollout=rollout, max_batchsize=64, batch_size=64)
     gib = 110 / 2**10

@@ -160,6 +160,7 @@ OURS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_our_learners_are_planned_to_the_byte(name):
     made, step = OURS[name]

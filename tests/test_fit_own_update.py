@@ -32,6 +32,7 @@ def test_six_single_file_updates_are_planned_to_the_byte(name):
     assert max(planned.stages.values()) == measured(make, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", own_updates.UPDATES)
 def test_what_a_script_moves_to_the_card_is_on_it(name, monkeypatch):
     make, step = own_updates.UPDATES[name]
@@ -52,6 +53,7 @@ def test_a_replay_buffer_is_counted_in_host_memory(monkeypatch):
     assert large.stages == small.stages and "host memory" in str(large)
 
 
+@pytest.mark.slow
 def test_the_largest_batch_fits_and_one_more_does_not():
     make, step = own_updates.UPDATES["DQN"]
     planned = plan_update(make, step, device="cpu", device_memory_gib=4 * 2**20 / GIB)

@@ -25,6 +25,7 @@ def test_what_is_around_a_plan_changes_nothing(around):
     assert planned.stages == expected.stages
 
 
+@pytest.mark.slow
 def test_plans_can_be_made_in_several_threads():
     expected = make_plan("mlp", rollout=128).stages
     with ThreadPoolExecutor(3) as pool:

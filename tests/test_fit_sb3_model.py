@@ -58,6 +58,7 @@ def test_an_update_is_planned_as_the_model_runs_it(name):
     assert plan_model(model, device="cpu").stages["learn"] == pytest.approx(found, abs=300)  # a vector of a minibatch
 
 
+@pytest.mark.slow
 def test_a_replay_buffer_of_frames_counts_next_observations_and_bytes():
     model, frame = build("DQN of frames"), 4 * 84 * 84
     few, many = (plan_model(model, buffer_size=size) for size in (10_000, 1_000_000))
@@ -70,6 +71,7 @@ def test_a_replay_buffer_of_frames_counts_next_observations_and_bytes():
     assert many.stages == few.stages
 
 
+@pytest.mark.slow
 def test_the_largest_batch_of_a_model():
     planned = plan_model(build("DQN of frames"), device="cpu", device_memory_gib=0.2)
     size = planned.largest("batch_size")

@@ -67,6 +67,7 @@ def test_a_plan_is_what_is_measured():
     )  # a CPU uses smaller chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [30, 150])
 def test_a_plan_of_factored_q_is_exact_with_the_chunks_of_a_cpu(count):
     """Apart from the weights and the inputs, which exist before the update that is measured. With a GPU's chunks, the

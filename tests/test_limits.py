@@ -113,6 +113,7 @@ def test_a_cell_that_hears_no_interrupt_ends_too(run_cell, monkeypatch):
     assert "cell 2: the cell that begins with 'import signal, time'" in run.error and "limit of 3 s" in run.error
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_start_is_said(run_cell, monkeypatch, tmp_path):
     monkeypatch.setattr(reproduce, "KERNEL_SECONDS", 1.0)
     spec = tmp_path / "jupyter" / "kernels" / "python3" / "kernel.json"

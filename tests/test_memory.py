@@ -92,6 +92,7 @@ def test_counts_on_cuda():
     assert found.peak_bytes == found.held_bytes == 8 * MIB
 
 
+@pytest.mark.slow
 def test_measurements_in_several_threads_take_turns():
     peaks = []
 

@@ -74,11 +74,13 @@ def test_a_forked_run_has_torchs_own_threads_unless_it_is_limited(parent):
     assert default["torch_threads"] == CORES and limited["torch_threads"] == 1
 
 
+@pytest.mark.slow
 def test_fewer_processes_than_runs_take_them_in_turn(parent):
     measured = parent.run(launch.pool, [SMALLEST] * 3, processes=1)
     assert measured["span"] > 2 * measured["seconds"]  # one after the other, whatever else the machine does
 
 
+@pytest.mark.slow
 @several_cores
 def test_the_parent_can_still_fork_after_a_fork_that_waits(parent):
     assert parent.run(launch.fork_after_work)

@@ -73,18 +73,21 @@ def hold_the_interpreter():
     ctypes.PyDLL(None).sleep(600)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hang", [wait_for_itself, hold_the_interpreter])
 def test_a_release_that_is_stuck_shows_where(newest, hang):
     with pytest.raises(ReleaseTimeout, match=rf"in {hang.__name__}\n"):
         newest.run(hang, timeout=2)
 
 
+@pytest.mark.slow
 def test_a_release_that_hears_no_signal_is_killed_too(newest, monkeypatch):
     monkeypatch.setattr("rlrepro.lab.release_process.GRACE_SECONDS", 1.0)
     with pytest.raises(ReleaseTimeout, match="limit of 1 s"):
         newest.run(lambda: os.kill(os.getpid(), 19), timeout=1)  # SIGSTOP
 
 
+@pytest.mark.slow
 def test_a_message_that_nobody_reads_is_not_waited_for(newest, monkeypatch):
     monkeypatch.setattr("rlrepro.lab.release_process.GRACE_SECONDS", 1.0)
     psutil.Process(newest.run(os.getpid)).suspend()

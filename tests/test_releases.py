@@ -59,6 +59,7 @@ def test_an_exception_comes_back_as_itself_with_its_traceback(old):
     assert "inner_function" in str(raised.value.__cause__) and "tianshou==1.0.0" in str(raised.value.__cause__)
 
 
+@pytest.mark.slow
 def test_an_exception_that_does_not_pickle_comes_as_text(old):
     def fail():
         raise OwnError("this", "that")
@@ -175,6 +176,7 @@ def test_shows_source_and_diff(old):
     assert diff._repr_markdown_().startswith("```diff\n") and source._repr_markdown_().count("```") == 2
 
 
+@pytest.mark.slow
 def test_a_source_names_its_lines_where_the_library_is_developed(old):
     source = old.source("tianshou.policy:PPOPolicy.process_fn")
     found = re.fullmatch(r"https://github.com/thu-ml/tianshou/blob/v1.0.0/(.*)#L(\d+)-L(\d+)", source.url)

@@ -179,8 +179,7 @@ def test_a_page_has_nothing_for_readers_with_a_kernel():
 def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
     some = tmp_path / "run"
     shutil.copytree(run, some)
-    (some / ".lock").touch()
-    with FileLock(some / ".lock"):
+    with FileLock(some / ".02_logp_old_oom.lock"):
         (some / "02_logp_old_oom.ipynb").unlink()
         done = run_cli("book", "--run", some, "--out", tmp_path / "book")
     assert done.returncode == 1 and "another run is writing" in done.stderr and "Traceback" not in done.stderr

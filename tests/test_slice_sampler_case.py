@@ -42,6 +42,7 @@ LOOPS = (
 )
 
 
+@pytest.mark.slow
 def test_bytes_moved_are_as_predicted_from_shapes():
     """0.14.1 reads each id twice, and makes four passes over the flags."""
     for ids, size in (("int64", 8), ("int32", 4)):
@@ -57,6 +58,7 @@ def test_a_buffer_that_does_not_fit_is_refused_with_one_that_does():
     buffers.check_memory(largest * 9 // 10)  # other processes take some in the meantime
 
 
+@pytest.mark.slow
 def test_a_buffer_is_freed_before_the_next_is_filled():
     first = weakref.ref(buffers.buffer(1000, 2000)._storage)
     buffers.buffer(1000, 3000)

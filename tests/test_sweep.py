@@ -82,6 +82,7 @@ def test_a_file_that_can_not_be_read_is_computed_again(tmp_path):
     assert torch.equal(weights(again.value.policy), weights(first.value.policy))
 
 
+@pytest.mark.slow
 def test_an_ensemble_steps_its_vectorized_environment():
     configs = [{**SIZES, "env": VectorPendulum, "n_envs": 2, "seed": seed} for seed in range(3)]
     assert groups.divide([*configs, {**SIZES, "n_envs": 2}], at_once=1) == [[0, 1, 2], [3]]
@@ -91,6 +92,7 @@ def test_an_ensemble_steps_its_vectorized_environment():
     assert distance(outcomes[1].value.policy, alone.policy) < 2e-6
 
 
+@pytest.mark.slow
 def test_a_vectorized_environment_can_not_be_trained_alone():
     (outcome,) = sweep([{**SIZES, "env": VectorPendulum, "use_sde": True}], 64, n_jobs=1, progress=False)
     assert "must be one that can be batched" in outcome.error

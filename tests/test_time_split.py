@@ -133,6 +133,7 @@ def test_torchrl_and_tianshou_environments_are_counted_by_copies():
     assert Progress.of(seen.notes).done.counts == {"environment steps": 10}
 
 
+@pytest.mark.slow
 def test_threads_have_clocks_of_their_own():
     with watch(show=False) as seen:
         threads = [threading.Thread(target=loop) for _ in range(2)]

@@ -173,6 +173,7 @@ def return_what_is_refused(x):
     return Returned() if x == 1 else x
 
 
+@pytest.mark.slow
 def test_a_value_that_can_not_be_unpickled_is_an_error_of_its_own_run():
     first, second = train_many(return_what_is_refused, [{"x": 1}, {"x": 2}], n_jobs=1, **QUIET)
     assert first.value is None and "LookupError: made in another process" in first.error
@@ -192,6 +193,7 @@ def test_a_run_may_start_processes_of_its_own():
     assert outcome.error is None and outcome.value == 2
 
 
+@pytest.mark.slow
 def test_an_environment_that_raises_is_reported_with_its_traceback():
     (outcome,) = train_many(step_badly, [{}], n_jobs=1, **QUIET)
     assert "joint 3 is not a number" in outcome.error and "in step\n" in outcome.error
@@ -204,6 +206,7 @@ def test_progress_shows_a_failure_at_once(capfd):
     assert "failed: {'how': 'raise'}: RuntimeError: the robot fell over" in shown and "2/2" in shown
 
 
+@pytest.mark.slow
 def test_the_first_failure_can_end_the_run(tmp_path):
     configs = [{"how": "fine"}, {"how": "raise"}, *({"how": "be slow", "x": x} for x in range(50))]
     with pytest.raises(TrainingFailed, match=r"'how': 'raise'(?s:.)*the robot fell over") as raised:

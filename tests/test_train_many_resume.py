@@ -53,6 +53,7 @@ def decorated(x):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [partial(square), lambda x: x, Scale().by, twice(square)])
 def test_a_function_without_a_unique_name_is_not_resumed(fn, tmp_path):
     with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
@@ -106,6 +107,7 @@ def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch
     assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
     save = ResultFolder.save
 

@@ -20,6 +20,7 @@ def function_of(source: str, tmp_path):
     return names["fn"]
 
 
+@pytest.mark.slow
 def test_an_edited_function_is_computed_again_and_said_so(tmp_path):
     double, triple = (function_of(f"def fn(x):\n    return x * {k}\n", tmp_path) for k in (2, 3))
     options = {"resume": tmp_path / "results", "n_jobs": 1, **QUIET}
@@ -46,6 +47,7 @@ def test_a_run_is_ended_after_its_time(tmp_path):
     assert second.value == "fine"
 
 
+@pytest.mark.slow
 def test_a_killed_run_says_how_and_for_how_long_it_ran():
     (outcome,) = train_many(wait_or_die, [{"how": "die"}], n_jobs=1, **QUIET)
     assert "was killed (SIGKILL(-9)); if memory ran out" in outcome.error and "faulthandler" not in outcome.error

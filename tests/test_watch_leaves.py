@@ -120,6 +120,7 @@ def test_odd_tensors_pass_as_without_a_watch():
     assert seen.notes.passes["with gradients"].rows == 200
 
 
+@pytest.mark.slow
 def test_a_working_folder_may_vanish(tmp_path):
     script = """if True:
     import os, sys, torch
@@ -158,6 +159,7 @@ def test_a_system_without_proc(monkeypatch):
     assert seen.notes.passes["with gradients"].rows == 7 and "threads      not measured" in str(seen)
 
 
+@pytest.mark.slow
 def test_looking_for_torch_before_importing_it():
     script = """if True:
     import importlib.util, pkgutil
@@ -173,6 +175,7 @@ def test_looking_for_torch_before_importing_it():
     assert done.stdout == "7\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_library_that_is_imported_meanwhile_is_watched():
     script = """if True:
     from rlrepro.doctor import watch

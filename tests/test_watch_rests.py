@@ -60,6 +60,7 @@ def replaced():
     return hasattr(torch.autograd.backward, "__wrapped__"), hasattr(nn.Linear.forward, "__wrapped__")
 
 
+@pytest.mark.slow
 def test_what_it_does_not_see_is_estimated(soon):
     looks = []
     with watch(show=False) as seen:
@@ -136,6 +137,7 @@ def test_the_end_of_a_run_that_rests_is_estimated_too(soon, monkeypatch):
     assert progress.busy_seconds == pytest.approx(progress.seconds, rel=0.02)
 
 
+@pytest.mark.slow
 def test_the_cycle_in_which_it_wakes_is_no_window(soon):
     """Even if its gradient steps take longer than a window: there is no environment step between them."""
     env, layer = Slow(), nn.Linear(4, 1)
@@ -164,6 +166,7 @@ def test_what_follows_learning_is_watched(soon):
     assert seen.split["environment"] > 100 * NAP
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork_of_one_that_rests_is_watched_closely(tmp_path):
     script = """if True:

@@ -7,6 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +43,7 @@ class UnknownParameter(ValueError):
 
 
 class Busy(RuntimeError):
-    """Another run is writing to the same folder."""
+    """Another run is writing the same notebook to the same folder."""
 
 
 def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[Path]:
@@ -116,18 +117,21 @@ def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> 
 def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
     """Run each notebook with those of the parameters that it has. Yields a Run for each, including failed ones.
 
-    Raises Busy if another run is writing to `out`, and UnknownParameter before anything runs.
+    Raises Busy if another run is writing one of them to `out`, and UnknownParameter before anything runs.
     """
     notebooks = sorted(notebooks, key=_judges)  # those that judge what the others measured come last
     out = Path(out).resolve()
     check_parameters(notebooks, given)
     out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out / ".lock", timeout=0):
-            for notebook in notebooks:
-                yield _run(notebook, out, given)
-    except Timeout:
-        raise Busy(f"another run is writing to {out}; wait for it, or choose another folder with --out") from None
+    with ExitStack() as locks:
+        for notebook in notebooks:
+            try:
+                locks.enter_context(FileLock(out / f".{notebook.stem}.lock", timeout=0))
+            except Timeout:
+                advice = "wait for it, or choose another folder with --out"
+                raise Busy(f"another run is writing {notebook.stem} to {out}; {advice}") from None
+        for notebook in notebooks:
+            yield _run(notebook, out, given)
 
 
 def _run(notebook: Path, out: Path, given) -> Run:

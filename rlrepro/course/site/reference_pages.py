@@ -1,6 +1,7 @@
 """Pages that are generated: the command line, the rules of the doctor, sizes and times, and how to cite."""
 
 import importlib.metadata
+from functools import cache
 from pathlib import Path
 
 import click
@@ -67,8 +68,7 @@ def _size(extra: str) -> tuple[str, str]:
             continue
         if found.name.lower() in seen:
             continue
-        paths = (Path(found.locate_file(file)) for file in found.files or ())
-        seen[found.name.lower()] = sum(path.stat().st_size for path in paths if path.is_file())
+        seen[found.name.lower()] = _bytes_of(found.name)
         for line in found.requires or ():
             needed = Requirement(line)
             asked = requirement.extras or {""}
@@ -76,6 +76,12 @@ def _size(extra: str) -> tuple[str, str]:
                 wanted.append(needed)
     own = sum(path.stat().st_size for path in Path(__file__).parents[2].rglob("*.*") if path.suffix != ".pyc")
     return f"{len(seen)}", format_value(own + sum(seen.values()), "B")
+
+
+@cache
+def _bytes_of(distribution: str) -> int:
+    paths = (Path(file.locate()) for file in importlib.metadata.files(distribution) or ())
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def bibtex(year: int) -> str:
