@@ -83,7 +83,7 @@ lock:  ## rewrite requirements.lock from pyproject.toml
 	build/lock/bin/python -m pip install --quiet torch==2.13.0
 	build/lock/bin/python -m pip install --quiet '.[course,ray,rllib]' --group dev
 	{ echo '# Exact versions, written by `make lock`. CUDA libraries are left to the torch that is installed.'; \
-	  build/lock/bin/python -m pip freeze --exclude rlrepro | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
+	  build/lock/bin/python -m pip freeze --all --exclude rlrepro --exclude setuptools | sed 's/^\(torch==[^+]*\)+.*/\1/' | grep -vE '^(nvidia-|triton|cuda-)'; } > requirements.lock
 
 dist: $(READY)  ## build the wheel and sdist, check them, and try the wheel in an empty environment
 	rm -rf dist
