@@ -63,3 +63,19 @@ def test_a_cell_that_installs_is_a_pin(tmp_path):
     (tmp_path / "a.ipynb").write_text(notebook(("code", "!pip install \\\n  tianshou==1.0.0"), ("code", PPO)))
     (finding,) = examine([tmp_path]).findings
     assert "a cell installs tianshou==1.0.0" in finding.message
+
+
+def test_a_locked_release_goes_before_a_range_beside_it(tmp_path):
+    (tmp_path / "train.py").write_text(PPO)
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["tianshou>=0.5,<3"]')
+    for release, confidence in (("1.0.0", ["high"]), ("2.0.1", [])):
+        (tmp_path / "uv.lock").write_text(f'[[package]]\nname = "tianshou"\nversion = "{release}"')
+        findings = examine([tmp_path], select=["TS001"]).findings
+        assert [each.confidence for each in findings] == confidence
+
+
+def test_the_metadata_of_a_script_is_a_pin(tmp_path):
+    metadata = '# /// script\n# dependencies = [\n#   "tianshou==1.0.0",\n# ]\n# ///\n'
+    (tmp_path / "train.py").write_text(metadata + PPO)
+    (finding,) = examine([tmp_path], select=["TS001"]).findings
+    assert finding.confidence == "high" and "the script requires tianshou==1.0.0" in finding.message

@@ -44,3 +44,19 @@ def test_other_environments_than_it_was_trained_on_are_refused(tmp_path):
     EnsemblePPO("CartPole-v1", seeds=[0], vectorization="sync", **SIZES).save(tmp_path / "ensemble.pt")
     with pytest.raises(ValueError, match=r"\(members, weights\) \(1, 9155\), but with this env they are \(1, 8963\)"):
         EnsemblePPO.load(tmp_path / "ensemble.pt", lambda: gym.make("Pendulum-v1"))
+
+
+@pytest.mark.parametrize("rate", [2e-3, [1e-3, 2e-3]])
+def test_another_learning_rate_replaces_the_old_one(tmp_path, rate):
+    for index, saved_with in enumerate([3e-4, [3e-4, 5e-4]]):
+        path = tmp_path / f"{index}.pt"
+        EnsemblePPO("CartPole-v1", seeds=[3, 4], vectorization="sync", learning_rate=saved_with, **SIZES).save(path)
+        loaded = EnsemblePPO.load(path, "CartPole-v1", learning_rate=rate).learn(64)
+        alone = PPO("MlpPolicy", "CartPole-v1", seed=4, device="cpu", learning_rate=2e-3, **SIZES).learn(64)
+        assert distance(loaded.policy(1), alone.policy) < 5e-6
+
+
+def test_target_kl_can_not_appear(tmp_path):
+    EnsemblePPO("CartPole-v1", seeds=[0, 1], vectorization="sync", **SIZES).save(tmp_path / "ensemble.pt")
+    with pytest.raises(ValueError, match="target_kl can be changed"):
+        EnsemblePPO.load(tmp_path / "ensemble.pt", "CartPole-v1", target_kl=0.01)

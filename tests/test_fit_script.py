@@ -83,3 +83,14 @@ def test_the_command_searches_the_batch_size(tmp_path):
     assert fits and "update" in text and "largest batch_size" in text
     answer = json.loads(describe_plan(f"{tmp_path}/train.py:learn", 0.01, as_json=True)[0])
     assert answer["batch_size"] == 512 and answer["largest_batch_size"] > 1024
+
+
+@pytest.mark.slow
+def test_a_script_that_trains_in_a_pool_is_refused_and_does_not_hang(tmp_path, run_cli):
+    (tmp_path / "train.py").write_text(
+        SETUP + "def train(seed):\n    state = build()\n    for _ in range(50):\n        learn(state)\n"
+        'if __name__ == "__main__":\n    from multiprocessing import Pool\n'
+        "    with Pool(2) as pool:\n        pool.map(train, range(2))\n"
+    )
+    done = run_cli("fit", tmp_path / "train.py", "--gib", "1", timeout=120)
+    assert done.returncode == 2 and "it trains in processes that it forks" in done.stderr

@@ -1,5 +1,7 @@
 """sweep: what can be batched becomes ensembles, the rest runs alone, and each outcome is Stable-Baselines3's."""
 
+import pickle
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -116,6 +118,24 @@ def test_one_that_fails_takes_no_other_with_it():
     for seed in (1, 4):
         alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", n_steps=64, n_epochs=2).learn(64)
         assert np.allclose(weights(replies[seed].value.policy), weights(alone.policy), atol=2e-6)
+
+
+def leaving():
+    raise SystemExit("bad env")
+
+
+def test_one_that_leaves_takes_no_other_with_it():
+    replies = task._train([{**SIZES, "env": env, "seed": 0} for env in ("Pendulum-v1", leaving)], 64, "cpu")
+    assert replies[0].error is None and "bad env" in replies[1].error
+
+
+def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path, capsys):
+    payload = pickle.dumps(
+        ([{**SIZES, "env": "Pendulum-v1", "seed": 0}], [str(tmp_path / "no" / "a.pickle")], 64, "cpu")
+    )
+    (reply,) = task.run_task(payload)
+    assert reply.error is None and reply.value.policy is not None
+    assert "could not be kept" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

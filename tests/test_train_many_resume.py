@@ -7,6 +7,7 @@ from functools import partial, wraps
 import pytest
 
 from rlrepro.fixes import train_many
+from rlrepro.fixes.train_many import runs
 from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 from .test_train_many import QUIET, calls, draw, note, square
@@ -128,3 +129,20 @@ def test_half_a_result_is_never_there(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         folder.save("a", 1)
     assert not list(tmp_path.glob("*.pickle"))
+
+
+def test_defaults_and_code_without_text_are_part_of_a_function():
+    def multiply(k):
+        def fn(x, k=k):
+            return x * k
+
+        return fn
+
+    assert runs._source(multiply(2)) == runs._source(multiply(2)) != runs._source(multiply(3))
+    typed = []
+    for text in ("x * 2", "x * 3"):
+        names = {}
+        exec(f"def fn(x): return {text}", names)
+        typed.append(runs._source(names["fn"]))
+    assert typed[0] != typed[1] and "unknown" not in typed
+    assert runs._source(abs) == "unknown"

@@ -68,3 +68,11 @@ def test_curves_of_other_values():
 def test_nothing_to_plot_is_said():
     with pytest.raises(ValueError, match="no run has succeeded"):
         plot(SWEEP[3:])
+
+
+def test_a_return_that_is_no_number_spoils_only_the_means_that_have_it():
+    returns = [1.0] * 400
+    returns[100] = float("nan")
+    (line,) = plot([outcome(trained(returns))]).get_lines()
+    y = line.get_ydata()
+    assert y[0] == y[-1] == 1.0 and 0.2 < np.isnan(y).mean() < 0.3

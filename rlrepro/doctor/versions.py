@@ -20,6 +20,7 @@ RELEASES = {
     "0.14.0 0.14.1",
     "ray": "2.9.3 2.10.0 2.40.0 2.50.0 2.60.0",
 }
+METADATA = re.compile(r"^# /// script$((?:\n#(?: .*)?)+?)\n# ///$", re.MULTILINE)  # as PEP 723 has it
 # API that only some releases have: a pattern for full imported names, and the releases.
 ONLY_IN = {
     "tianshou": (
@@ -73,16 +74,18 @@ class Versions:
         return [release for release in (*known, *newer) if specifier.contains(release, prereleases=True)]
 
     def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
-        """The pin in the file itself (a notebook's `!pip install`), otherwise in the nearest parent folder, otherwise
-        anywhere in the project if there is only one."""
+        """The pin in the file itself (a notebook's `!pip install`, a script's metadata), otherwise in the nearest
+        parent folder, where one release goes before a range, otherwise anywhere in the project if there is only one."""
         installs = "\n".join(line for line in module.text.split("\n") if line.lstrip().startswith("pass  # "))
         if (specifier := specifier_in(installs, library)) is not None:
             return specifier, f"a cell installs {library}{specifier}"
+        if (metadata := METADATA.search(module.text)) and (specifier := specifier_in(metadata[1], library)) is not None:
+            return specifier, f"the script requires {library}{specifier}"
         pins = [(file, specifiers[library]) for file, specifiers in self._pins if library in specifiers]
         for folder in module.path.absolute().parents:
-            for file, specifier in pins:
-                if file.parent == folder:
-                    return specifier, f"{file.name} requires {library}{specifier}"
+            if here := [(file, specifier) for file, specifier in pins if file.parent == folder]:
+                file, specifier = next((pin for pin in here if "==" in str(pin[1])), here[0])
+                return specifier, f"{file.name} requires {library}{specifier}"
         if len({str(specifier) for _, specifier in pins}) == 1:
             return pins[0][1], f"{pins[0][0].name} requires {library}{pins[0][1]}"
         return None

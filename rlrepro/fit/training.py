@@ -1,5 +1,6 @@
 """plan_training(train): the first updates of a function or a script that trains, as it stands."""
 
+import os
 import runpy
 import sys
 from collections import Counter
@@ -65,13 +66,15 @@ class _Enough(BaseException):
 @contextmanager
 def _stopped_early():
     """Leaves this context once the optimizers that were made in it have stepped often enough."""
-    made, steps, init = WeakSet(), Counter(), Optimizer.__init__
+    made, steps, init, own = WeakSet(), Counter(), Optimizer.__init__, os.getpid()
 
     def remember(self, *args, **kwargs):
         init(self, *args, **kwargs)
         made.add(self)
 
     def count(optimizer, *_):
+        if os.getpid() != own:
+            raise CannotPlan("it trains in processes that it forks: plan what one of them does")
         steps[id(optimizer)] += 1
         if max(steps.values()) >= MOST_STEPS:
             raise _Enough

@@ -179,9 +179,11 @@ class EnsemblePPO:
         if ensemble.networks.flat.shape != saved["weights"].shape:
             found, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
             raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {found}")
-        with torch.no_grad():
-            ensemble.networks.flat.copy_(saved["weights"])
-        ensemble.optimizer.adam.load_state_dict(saved["adam"])
+        ensemble.networks.flat.data.copy_(saved["weights"])
+        adam = ensemble.optimizer.adam.state_dict()  # with the rates of now
+        if len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
+            raise ValueError("target_kl can be changed from one number to another, but not from or to None")
+        ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
         ensemble._collector.restore(saved["collected"])
         ensemble.episodes = ensemble._collector.episodes
         return ensemble

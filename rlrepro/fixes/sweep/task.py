@@ -1,6 +1,8 @@
 """One task of a sweep in its process: an ensemble, or one run of Stable-Baselines3."""
 
+import os
 import pickle
+import sys
 import time
 import traceback
 from collections.abc import Mapping
@@ -39,10 +41,19 @@ def run_task(payload: bytes) -> list[Reply]:
     replies = _train(configs, total_timesteps, device)
     for reply, file in zip(replies, files or [None] * len(replies), strict=True):
         if file is not None and reply.error is None:
-            partial = Path(file).with_suffix(".partial")
-            partial.write_bytes(cloudpickle.dumps(reply))
-            partial.replace(file)
+            _keep(reply, Path(file))
     return replies
+
+
+def _keep(reply: Reply, file: Path) -> None:
+    """Write a reply, whole or not at all. What was trained is not lost if that fails."""
+    partial = file.with_suffix(f".{os.getpid()}.partial")  # another process may train the same
+    try:
+        partial.write_bytes(cloudpickle.dumps(reply))
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        print(f"a result could not be kept for a later call, but is returned now: {error}", file=sys.stderr)
 
 
 def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
@@ -50,7 +61,7 @@ def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     try:
         is_ensemble = len(configs) > 1 or makes_many(configs[0]["env"])
         trained = (_together if is_ensemble else _alone)(configs, total_timesteps, device)
-    except Exception:
+    except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
         half = len(configs) // 2  # one of them fails; the others still have to be trained

@@ -1,10 +1,12 @@
 """The runs that a call of train_many asks for, each with a name for its result."""
 
 import hashlib
+import marshal
 import pickle
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, getsource, signature
 from operator import attrgetter
@@ -78,7 +80,13 @@ def _requires_seed(fn) -> bool:
 
 
 def _source(fn) -> str:
+    """A hash of the text of `fn`, or of its code where there is no text, and of the defaults of its arguments."""
+    code = getattr(fn, "__code__", None)
+    defaults = [getattr(fn, name, None) for name in ("__defaults__", "__kwdefaults__")]
     try:
-        return hashlib.sha256(getsource(fn).encode()).hexdigest()[:12]
-    except (OSError, TypeError):  # a builtin, or typed at a prompt
-        return "unknown"
+        text = getsource(fn).encode()
+    except (OSError, TypeError):  # typed at a prompt, or a builtin
+        text = b"" if code is None else marshal.dumps(code.replace(co_firstlineno=1))
+    with suppress(pickle.PicklingError, TypeError):  # what can't be hashed is not told apart
+        text += joblib.hash(defaults).encode() if any(defaults) else b""
+    return hashlib.sha256(text).hexdigest()[:12] if text else "unknown"

@@ -86,7 +86,6 @@ def _curve(value):
         y = np.asarray(value, float)
         return np.arange(len(y)), y
     x, y = (value[n] if episodes is None else getattr(episodes, n) for n in ("timesteps", "returns"))
-    sums = np.concatenate([[0.0], np.cumsum(y)])
-    ends = np.arange(1, len(y) + 1)
-    starts = np.maximum(0, ends - LAST)
-    return x, (sums[ends] - sums[starts]) / (ends - starts)
+    counts = np.minimum(np.arange(1, len(y) + 1), LAST)
+    sums = np.convolve(y, np.ones(LAST))[: len(y)] if len(y) else counts  # a NaN is in those that have it, and no other
+    return x, sums / counts
