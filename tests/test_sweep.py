@@ -11,6 +11,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from rlrepro.fixes import sweep
 from rlrepro.fixes.sweep import groups, runner, task
+from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 from .policies import distance, weights
 from .vector_pendulum import VectorPendulum
@@ -129,13 +130,20 @@ def test_one_that_leaves_takes_no_other_with_it():
     assert replies[0].error is None and "bad env" in replies[1].error
 
 
-def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path, capsys):
-    payload = pickle.dumps(
-        ([{**SIZES, "env": "Pendulum-v1", "seed": 0}], [str(tmp_path / "no" / "a.pickle")], 64, "cpu")
-    )
-    (reply,) = task.run_task(payload)
+def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path):
+    payload = pickle.dumps(([{**SIZES, "seed": 0}], ["key"], tmp_path / "no", 64, "cpu"))
+    with pytest.warns(UserWarning, match="could not be written"):
+        (reply,) = task.run_task(payload)
     assert reply.error is None and reply.value.policy is not None
-    assert "could not be kept" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path):
+    twice = [{**SIZES, "use_sde": True}] * 2
+    outcomes = sweep(twice, 64, resume=tmp_path, n_jobs=2, progress=False)
+    assert [each.error for each in outcomes] == [None, None] and len(list(tmp_path.glob("*.pickle"))) == 2
+    with ResultFolder(tmp_path), pytest.raises(RuntimeError, match="another call is using"):
+        sweep(twice, 64, resume=tmp_path, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """train_many with a folder: what is there is not computed again, and nothing in it is half a result."""
 
-import pickle
 import random
 from functools import partial, wraps
 
+import cloudpickle
 import pytest
 
 from rlrepro.fixes import train_many
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_pa
 
 def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
     with monkeypatch.context() as full:
-        full.setattr(pickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        full.setattr(cloudpickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space left") as kept:
             train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
     assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
@@ -124,7 +124,7 @@ def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
 
 
 def test_half_a_result_is_never_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(pickle, "dump", lambda result, file: (file.write(b"half"), file.flush(), 1 / 0))
+    monkeypatch.setattr(cloudpickle, "dump", lambda result, file: (file.write(b"half"), file.flush(), 1 / 0))
     folder = ResultFolder(tmp_path)
     with pytest.raises(ZeroDivisionError):
         folder.save("a", 1)

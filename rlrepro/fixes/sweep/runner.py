@@ -2,8 +2,9 @@
 
 import os
 import pickle
-import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,9 @@ def sweep(
     If a member of an ensemble fails, the others are trained again without it. A run that fails is an Outcome with its
     traceback in `error`.
 
-    Raises ValueError for a config without `env`, or, with `resume`, one that can't be identified; ImportError if the
-    folders `ensemble_ppo` and `train_many` are not there.
+    Raises ValueError for a config without `env`, or, with `resume`, one that can't be identified; RuntimeError if
+    another call is using that folder, and OSError if it can't be written to; ImportError if the folders `ensemble_ppo`
+    and `train_many` are not there.
     """
     many = neighbour("train_many")
     configs = list(configs)
@@ -56,15 +58,24 @@ def sweep(
         if not isinstance(config, Mapping) or "env" not in config:
             raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
     seeded = [{"seed": seed, **config} for config in configs]
-    files = None if resume is None else [_file(Path(resume), config, total_timesteps) for config in seeded]
-    replies = {index: reply for index, file in enumerate(files or []) if (reply := _load(file)) is not None}
-    missing = [index for index in range(len(configs)) if index not in replies]
-    at_once = n_jobs or joblib.cpu_count()
-    tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once)
-    tasks = [[missing[each] for each in task] for task in tasks]
-    payloads = [_payload(task, seeded, files, total_timesteps, device) for task in tasks]
-    n_jobs = max(1, min(at_once, len(tasks)))
-    ended = many.train_many(run_task, payloads, n_jobs=n_jobs, threads=threads, progress=progress)
+    keys, replies = [None] * len(configs), {}
+    with ExitStack() as stack:
+        if resume is not None:
+            folder = neighbour("train_many.result_folder").ResultFolder(Path(os.path.abspath(resume)))  # noqa: PTH100
+            keys = _keys(seeded, total_timesteps)
+            stack.enter_context(folder)
+            replies = {index: reply for index, key in enumerate(keys) if (reply := folder.load(key)) is not None}
+        missing = [index for index in range(len(configs)) if index not in replies]
+        at_once = n_jobs or joblib.cpu_count()
+        tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once)
+        tasks = [[missing[each] for each in task] for task in tasks]
+        common = None if resume is None else folder.path, total_timesteps, device
+        payloads = [
+            {"payload": cloudpickle.dumps(([seeded[each] for each in task], [keys[each] for each in task], *common))}
+            for task in tasks
+        ]
+        n_jobs = max(1, min(at_once, len(tasks)))
+        ended = many.train_many(run_task, payloads, n_jobs=n_jobs, threads=threads, progress=progress)
     for task, outcome in zip(tasks, ended, strict=True):
         lost = [Reply(None, outcome.error, outcome.seconds)] * len(task)  # its process was killed
         replies |= zip(task, outcome.value or lost, strict=True)
@@ -74,27 +85,16 @@ def sweep(
     ]
 
 
-def _payload(task, configs, files, total_timesteps: int, device) -> dict:
-    of_task = [configs[index] for index in task], files and [files[index] for index in task]
-    return {"payload": cloudpickle.dumps((*of_task, total_timesteps, device))}
-
-
-def _file(folder: Path, config: Mapping, total_timesteps: int) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        return Path(os.path.abspath(folder)) / f"{joblib.hash((dict(config), total_timesteps))}.pickle"  # noqa: PTH100
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"with resume, a config must consist of values and named functions, found {config!r}: {error}"
-        ) from error
-
-
-def _load(file: Path) -> Reply | None:
-    """The reply in this file; None, with a warning if it can't be read, if it has to be computed."""
-    try:
-        return pickle.loads(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except Exception as error:
-        warnings.warn(f"{file} can't be read ({error!r}); that run is repeated", stacklevel=3)
-        return None
+def _keys(configs: list[Mapping], total_timesteps: int) -> list[str]:
+    """The name of each config's result; one that comes again has its number as well."""
+    seen, keys = Counter(), []
+    for config in configs:
+        try:
+            key = joblib.hash((dict(config), total_timesteps))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"with resume, a config must consist of values and named functions, found {config!r}: {error}"
+            ) from error
+        seen[key] += 1
+        keys.append(f"{key}-{seen[key]}")
+    return keys

@@ -1,16 +1,11 @@
 """One task of a sweep in its process: an ensemble, or one run of Stable-Baselines3."""
 
-import os
 import pickle
-import sys
 import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import cloudpickle
 
 from .groups import SHARED, kind_of, makes_many, parameters
 from .neighbours import neighbour
@@ -35,25 +30,16 @@ class Reply:
 
 
 def run_task(payload: bytes) -> list[Reply]:
-    """Train the configs of a pickled (configs, files, total_timesteps, device); results are written to the files as
-    soon as they are there."""
-    configs, files, total_timesteps, device = pickle.loads(payload)
+    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are kept in the folder
+    under their keys, if there is one, as soon as they are there."""
+    configs, keys, folder, total_timesteps, device = pickle.loads(payload)
     replies = _train(configs, total_timesteps, device)
-    for reply, file in zip(replies, files or [None] * len(replies), strict=True):
-        if file is not None and reply.error is None:
-            _keep(reply, Path(file))
+    if folder is not None:
+        results = neighbour("train_many.result_folder").ResultFolder(folder)  # which the sweep has locked
+        for key, reply in zip(keys, replies, strict=True):
+            if reply.error is None:
+                results.keep(key, reply)
     return replies
-
-
-def _keep(reply: Reply, file: Path) -> None:
-    """Write a reply, whole or not at all. What was trained is not lost if that fails."""
-    partial = file.with_suffix(f".{os.getpid()}.partial")  # another process may train the same
-    try:
-        partial.write_bytes(cloudpickle.dumps(reply))
-        partial.replace(file)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        print(f"a result could not be kept for a later call, but is returned now: {error}", file=sys.stderr)
 
 
 def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:

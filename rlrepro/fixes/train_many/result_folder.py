@@ -5,6 +5,7 @@ import pickle
 import warnings
 from pathlib import Path
 
+import cloudpickle
 from filelock import FileLock, Timeout
 
 
@@ -48,12 +49,23 @@ class ResultFolder:
             warnings.warn(f"{self._file(key)} can't be read ({error!r}); that training run is repeated", stacklevel=2)
             return None
 
+    def keep(self, key: str, result) -> None:
+        """Save a result; a warning if that is impossible, since the call still returns it."""
+        try:
+            self.save(key, result)
+        except OSError as error:
+            warnings.warn(
+                f"a result could not be written to {self.path} ({error.strerror}): this call returns it, but a later "
+                "one would compute it again. Make room there",
+                stacklevel=3,
+            )
+
     def save(self, key: str, result) -> None:
         """Write a result so that a partial one is never left behind. Raises OSError."""
         temporary = self.path / f".{key}.partial"
         try:
             with temporary.open("wb") as file:
-                pickle.dump(result, file)
+                cloudpickle.dump(result, file)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._file(key))

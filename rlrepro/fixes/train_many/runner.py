@@ -159,17 +159,6 @@ def _folder(resume):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _save(folder: ResultFolder, key: str, reply: Reply) -> None:
-    try:
-        folder.save(key, reply)
-    except OSError as error:
-        warnings.warn(
-            f"a result could not be written to {folder.path} ({error.strerror}): this call returns it, but a later one "
-            "would compute it again. Make room there",
-            stacklevel=3,
-        )
-
-
 def _outcome(run: Run, reply: Reply | None) -> Outcome:
     if reply is None:
         return Outcome(run.config, None, "not run", 0.0, run.seed)
@@ -205,5 +194,5 @@ def _execute(run: Run, workers, folder: ResultFolder) -> tuple[Run, Outcome]:
     reply = workers.call(run.payload, run.seed)
     outcome = _outcome(run, reply)
     if outcome.error is None:
-        _save(folder, run.name, reply)
+        folder.keep(run.name, reply)
     return run, outcome
