@@ -104,6 +104,42 @@ def test_a_member_that_is_stopped_keeps_its_weights_and_the_others_go_on():
     assert stopped.episodes[0].timesteps == [200] and stopped.episodes[1].timesteps == [200, 400]
 
 
+class Infos(gym.Wrapper):
+    """Infos of which Gymnasium can make no array."""
+
+    def step(self, action):
+        *made, info = self.env.step(action)
+        return *made, {**info, "contacts": np.zeros(self.np_random.integers(1, 4)), "at": float(made[0][0])}
+
+
+class Sees(BaseCallback):
+    def _on_step(self):
+        infos, seen = self.locals["infos"], self.locals["new_obs"][0, 0]
+        assert self.locals["actions"].shape == (1, 1) and self.model.gamma == 0.9 and self.model.verbose == 0
+        assert len(self.model.ep_info_buffer) == self.num_timesteps // 200
+        return bool("episode" in infos[0] or infos[0]["at"] == seen) and infos[0]["contacts"].ndim == 1
+
+
+def test_callbacks_see_infos_of_any_kind_and_the_parameters_of_their_member():
+    def made():
+        return Infos(gym.make("Pendulum-v1"))
+
+    trained = EnsemblePPO(made, seeds=SEEDS, vectorization="sync", gamma=0.9, **SIZES)
+    assert trained.learn(2 * STEPS, callback=lambda k: Sees()).num_timesteps == 2 * STEPS
+
+
+def test_a_member_that_is_stopped_keeps_its_statistics():
+    options = {"vec_normalize": True, "learning_rate": 1e-3}
+    stopped = ensemble(**options).learn(2 * STEPS, callback=lambda k: Recorder(last=STEPS if k == 0 else None))
+    shorter, whole = ensemble(**options).learn(STEPS), ensemble(**options).learn(2 * STEPS)
+    for found, expected in [
+        (stopped.normalize.statistics(0), shorter.normalize.statistics(0)),
+        (stopped.normalize.statistics(1), whole.normalize.statistics(1)),
+    ]:
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def test_it_ends_when_all_have_stopped():
     trained = ensemble().learn(4 * STEPS, callback=lambda k: Recorder(last=STEPS // 2 + k))
     assert trained.num_timesteps == STEPS // 2 + 1

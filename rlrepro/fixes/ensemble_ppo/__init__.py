@@ -6,10 +6,7 @@ import lazy_loader
 
 from .tested_with import TESTED_WITH
 
-_load, __dir__, __all__ = lazy_loader.attach(
-    __name__,
-    submod_attrs={"learner": ["EnsemblePPO"]},
-)
+_load, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"learner": ["EnsemblePPO"]})
 
 
 def __getattr__(name: str):

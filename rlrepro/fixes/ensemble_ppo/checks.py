@@ -32,13 +32,11 @@ def check_spaces(observation_space, action_space) -> None:
 
 def check_policy(policy) -> None:
     """Raises ValueError if `policy_kwargs` ask for something that can't be batched."""
-    if type(policy.optimizer) not in OPTIMIZERS:
+    if (found := type(policy.optimizer)) not in OPTIMIZERS:
         names = [optimizer.__name__ for optimizer in OPTIMIZERS]
-        raise ValueError(f"optimizer_class must be one of {names}, found {type(policy.optimizer).__name__}")
-    if type(policy.features_extractor) is not FlattenExtractor:
-        raise ValueError(
-            f"features_extractor_class must be FlattenExtractor, found {type(policy.features_extractor).__name__}"
-        )
+        raise ValueError(f"optimizer_class must be one of {names}, found {found.__name__}")
+    if (found := type(policy.features_extractor)) is not FlattenExtractor:
+        raise ValueError(f"features_extractor_class must be FlattenExtractor, found {found.__name__}")
     if policy.use_sde:
         raise ValueError("use_sde must be False: state-dependent noise can't be batched")
     for layer in [*policy.mlp_extractor.policy_net, *policy.mlp_extractor.value_net]:

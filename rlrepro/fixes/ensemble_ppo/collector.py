@@ -9,7 +9,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch.distributions import Normal
 
-from .envs import FINAL_OBS
+from .envs import FINAL_OBS, INFO
 from .normalize import MemberNormalize
 from .rollout import Rollout, advantages_of
 from .stacked_policies import StackedPolicies, joint
@@ -53,7 +53,8 @@ class Collector:
 
     def collect(self, n_steps: int, after_step: Callable | None = None) -> Rollout | None:
         """A rollout of `n_steps` in each environment, which goes on where the last one ended. After each step,
-        `after_step` is given rewards and dones (K, E) and what `_count` returns; None if it returned False."""
+        `after_step` is given arrays (K, E, ...) by Stable-Baselines3's names, what `_count` returns, and the infos of
+        the environments (K × E), if they have any; None if it returned False."""
         if self._observations is None:
             self._start()
         action_space = self.envs.single_action_space
@@ -71,8 +72,11 @@ class Collector:
             if self.normalize is not None:
                 normalized = self.normalize.step(self._observations, rewards[step], self._starts)
                 self._observations, rewards[step] = normalized
-            if after_step is not None and not after_step(rewards[step], self._starts, finished):
-                return None
+            if after_step is not None:
+                now = {"actions": actions[step], "new_obs": self._observations}
+                now |= {"rewards": rewards[step], "dones": self._starts}
+                if not after_step(now, finished, infos.get(INFO)):
+                    return None
             for member, env in np.argwhere(truncated & ~terminated):
                 final = infos[FINAL_OBS][member * self.n_envs + env]
                 if self.normalize is not None:

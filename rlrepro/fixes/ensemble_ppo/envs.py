@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
@@ -19,6 +20,7 @@ except ImportError:  # gymnasium 0.29 always does that
         ) from None
     AUTORESET, FINAL_OBS = {}, "final_observation"
 
+INFO = "info_of_env"
 TIMED_STEPS = 50
 MESSAGE_SECONDS = 0.3e-3  # extra time of a step in another process
 VECTORIZATIONS = ("auto", "sync", "async")
@@ -37,7 +39,7 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     step_seconds = _check_members(factories)
     if vectorization == "auto":
         vectorization = "async" if step_seconds * (_cores() - 1) > MESSAGE_SECONDS else "sync"
-    makers = [_Labelled(factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
+    makers = [partial(_OfMember, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
         return SyncVectorEnv(makers, **AUTORESET)
     import loky  # noqa: F401, registers its multiprocessing context
@@ -106,25 +108,22 @@ def _step_seconds(env) -> float:
     return (time.perf_counter() - start) / TIMED_STEPS
 
 
-class _Labelled:
-    """Makes an environment whose errors name its member."""
+class _OfMember(gym.Wrapper):
+    """An environment whose errors name its member. Its infos are passed on whole, as `infos[INFO][i][0]`: Gymnasium
+    would make arrays of their values, which may differ in type and shape."""
 
-    def __init__(self, factory, member: int):
-        self.factory, self.member = factory, member
+    def __init__(self, factory: Callable[[], gym.Env], member: int):
+        super().__init__(factory())
+        self.member, self._info = member, {}
 
-    def __call__(self) -> gym.Env:
-        return _Labels(self.factory(), self.member)
-
-
-class _Labels(gym.Wrapper):
-    def __init__(self, env, member: int):
-        super().__init__(env)
-        self.member = member
+    def reset(self, **options):
+        return self.env.reset(**options)[0], {INFO: (self._info,)}  # the step's that ended the episode
 
     def step(self, action):
         try:
-            return self.env.step(action)
+            *made, self._info = self.env.step(action)
         except Exception as error:
             if hasattr(error, "add_note"):  # from Python 3.11 on
                 error.add_note(f"Raised in step() of the environment of member {self.member}.")
             raise
+        return *made, {INFO: (self._info,)}

@@ -106,10 +106,8 @@ class EnsemblePPO:
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
-        options = {} if vec_normalize is True else vec_normalize
-        normalize = None
-        if vec_normalize is not False:
-            normalize = MemberNormalize(len(self), n_envs, self.observation_space.shape, **options)
+        shape, options = self.observation_space.shape, {} if vec_normalize is True else vec_normalize
+        normalize = None if vec_normalize is False else MemberNormalize(len(self), n_envs, shape, **options)
         self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes = self._collector.episodes
 
@@ -122,9 +120,9 @@ class EnsemblePPO:
         return self._collector.num_timesteps
 
     @property
-    def normalizes(self) -> bool:
-        """Whether it was made with `vec_normalize`."""
-        return self._collector.normalize is not None
+    def normalize(self) -> MemberNormalize | None:
+        """The members' VecNormalize; None without `vec_normalize`."""
+        return self._collector.normalize
 
     def learn(
         self,
@@ -158,9 +156,9 @@ class EnsemblePPO:
 
     def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:
         """Stable-Baselines3's VecNormalize around `venv`, with this member's statistics as they are now."""
-        if not self.normalizes:
+        if self.normalize is None:
             raise ValueError("vec_env(k, venv) needs an ensemble with vec_normalize; this one does not normalize")
-        return self._collector.normalize.of(member, venv)
+        return self.normalize.of(member, venv)
 
     def save(self, path: str | Path) -> None:
         """Write everything but the environments, which `load` is given again, to a file."""
@@ -196,8 +194,8 @@ class EnsemblePPO:
         self.envs.close()
 
     def collect(self, after_step: Callable | None = None) -> Rollout | None:
-        """Let each member act for `n_steps` in each of its environments. None if `after_step(rewards, dones, finished)`
-        returned False."""
+        """Let each member act for `n_steps` in each of its environments. None if `after_step`, which is called as in
+        `Collector.collect`, returned False."""
         return self._collector.collect(self.n_steps, after_step)
 
     def update(self, rollout: Rollout, remaining: float = 1.0, curves: LossCurves | None = None) -> None:

@@ -54,12 +54,16 @@ class MemberNormalize:
             return observation
         return self._scaled(observation, self.obs_rms.mean[member], self.obs_rms.var[member])
 
+    def statistics(self, member: int) -> list[np.ndarray]:
+        """The member's means and variances, to be read or written."""
+        return [array[member, ...] for rms in (self.obs_rms, self.ret_rms) for array in (rms.mean, rms.var)]
+
     def of(self, member: int, venv: VecEnv) -> VecNormalize:
         """Stable-Baselines3's VecNormalize around `venv`, with a copy of the member's statistics; they stay as they
         are until you set `training`."""
         options = {name: getattr(self, name) for name in ("norm_obs", "norm_reward", "clip_obs", "clip_reward")}
-        gamma = float(self.gamma[member])
-        wrapped = VecNormalize(venv, training=False, gamma=gamma, epsilon=self.epsilon, **options)
+        options |= {"gamma": float(self.gamma[member]), "epsilon": self.epsilon}
+        wrapped = VecNormalize(venv, training=False, **options)
         for name in ("obs_rms", "ret_rms"):
             ours, theirs = getattr(self, name), RunningMeanStd(shape=getattr(self, name).mean.shape[1:])
             theirs.mean, theirs.var, theirs.count = ours.mean[member].copy(), ours.var[member].copy(), ours.count

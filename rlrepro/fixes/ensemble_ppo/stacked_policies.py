@@ -126,6 +126,5 @@ def joint(per_dimension: torch.Tensor) -> torch.Tensor:
 
 def _layers(name: str, tower) -> list:
     """The layers of one tower of the network: linear layers by name, activations as modules."""
-    return [
-        f"{name}.{index}" if isinstance(layer, torch.nn.Linear) else layer for index, layer in tower.named_children()
-    ]
+    children = tower.named_children()
+    return [f"{name}.{index}" if isinstance(layer, torch.nn.Linear) else layer for index, layer in children]

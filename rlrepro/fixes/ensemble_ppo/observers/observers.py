@@ -12,20 +12,18 @@ from stable_baselines3.common.utils import explained_variance
 from .loss_curves import LossCurves
 from .member import Member
 
-EPISODES = 100  # that a mean is taken of, as Stable-Baselines3's stats_window_size
-
 
 class Observers:
     """Watches one call of `learn`. `callback(k)` makes the callback of member k, or a list of them.
 
-    A member whose callback returns False keeps the weights that it has then, and its episodes end there; if all have
-    stopped, so does `learn`.
+    A member whose callback returns False keeps the weights and VecNormalize's means that it has then, and its episodes
+    end there; if all have stopped, so does `learn`.
     """
 
     def __init__(self, ensemble, callback: Callable | None, tensorboard_log: str | Path | None, total: int, bar: bool):
         self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
         self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
-        self._stopped, self._bar = {}, None  # by member: weights and number of episodes
+        self._stopped, self._bar = {}, None  # by member: weights, number of episodes and statistics
         self.curves = None  # of the losses of the update to come
         for index in range(len(ensemble) if callback or self._is_logged else 0):
             formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
@@ -45,19 +43,21 @@ class Observers:
             callback.on_training_end()
         for member in self._members:
             member.logger.close()
-        for index, (_, count) in self._stopped.items():
+        for index, (_, count, statistics) in self._stopped.items():
             for values in vars(self._ensemble.episodes[index]).values():
                 del values[count:]
+            for now, kept in zip(self._statistics(index), statistics, strict=True):
+                now[...] = kept
         if self._bar is not None:
             self._bar.close()
 
     def collect(self):
         """A rollout of the ensemble; None if all members have stopped."""
-        for callback in self._going():
+        for callback in self._going().values():
             callback.on_rollout_start()
         rollout = self._ensemble.collect(self._step if self._callbacks else None)
         if rollout is not None:
-            for callback in self._going():
+            for callback in self._going().values():
                 callback.on_rollout_end()
             if self._is_logged:
                 self._log_rollout(rollout)
@@ -68,7 +68,7 @@ class Observers:
     def end_update(self, remaining: float) -> None:
         """Tell what the update did, when this share of the progress remained."""
         flat = self._ensemble.networks.flat
-        for index, (weights, _) in self._stopped.items():
+        for index, (weights, *_) in self._stopped.items():
             flat.data[index] = weights
         for member in self._members:
             member.forget_policy()
@@ -93,30 +93,32 @@ class Observers:
         return callback
 
     def _going(self):
-        return [callback for index, callback in self._callbacks.items() if index not in self._stopped]
+        return {index: callback for index, callback in self._callbacks.items() if index not in self._stopped}
 
-    def _step(self, rewards: np.ndarray, dones: np.ndarray, finished: list) -> bool:
-        """Tell each member's callback of a step; rewards and dones: (K, E), finished: (member, env, return, length).
-        Whether any member goes on."""
-        infos = {index: [{} for _ in range(self._ensemble.n_envs)] for index in self._callbacks}
+    def _step(self, now: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
+        """Tell each member's callback of a step; arrays (K, E, ...), finished: (member, env, return, length), infos
+        (K × E). Whether any member goes on."""
+        members, envs = len(self._ensemble), self._ensemble.n_envs
+        told = [[{} if infos is None else {**infos[k * envs + env][0]} for env in range(envs)] for k in range(members)]
         for index, env, total, length in finished:
-            infos[index][env] = {"episode": {"r": total, "l": length}}  # as a Monitor tells it
-        for index, callback in self._callbacks.items():
-            if index in self._stopped:
-                continue
-            callback.update_locals({"rewards": rewards[index], "dones": dones[index], "infos": infos[index]})
+            told[index][env]["episode"] = {"r": total, "l": length}  # as a Monitor tells it
+        for index, callback in self._going().items():
+            callback.update_locals({name: array[index] for name, array in now.items()} | {"infos": told[index]})
             if not callback.on_step():
                 count = len(self._ensemble.episodes[index].returns)
-                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), count
+                statistics = [each.copy() for each in self._statistics(index)]
+                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), count, statistics
         return len(self._stopped) < len(self._callbacks)
+
+    def _statistics(self, member: int) -> list[np.ndarray]:
+        return self._ensemble.normalize.statistics(member) if self._ensemble.normalize else []
 
     def _log_rollout(self, rollout) -> None:
         steps = self._ensemble.num_timesteps
         for member, values, returns in zip(self._members, rollout.values.cpu(), rollout.returns.cpu(), strict=True):
-            episodes = self._ensemble.episodes[member.index]
-            if episodes.returns:
-                member.logger.record("rollout/ep_rew_mean", np.mean(episodes.returns[-EPISODES:]))
-                member.logger.record("rollout/ep_len_mean", np.mean(episodes.lengths[-EPISODES:]))
+            if episodes := member.ep_info_buffer:
+                member.logger.record("rollout/ep_rew_mean", np.mean([each["r"] for each in episodes]))
+                member.logger.record("rollout/ep_len_mean", np.mean([each["l"] for each in episodes]))
             member.logger.record("time/fps", int((steps - self._first) / (time.monotonic() - self._start)))
             member.logger.dump(steps)  # with what the update before recorded, as in Stable-Baselines3
             fit = explained_variance(values.numpy(), returns.numpy())
