@@ -1,5 +1,6 @@
 """sweep: what can be batched becomes ensembles, the rest runs alone, and each outcome is Stable-Baselines3's."""
 
+import os
 import pickle
 
 import gymnasium as gym
@@ -66,7 +67,7 @@ def test_each_outcome_is_what_sb3_gives(tmp_path):
 def test_results_in_the_folder_are_not_computed_again(tmp_path, monkeypatch):
     (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
     trained = []
-    monkeypatch.setattr(runner, "divide", lambda configs, _: trained.extend(configs) or [[0], [1]])
+    monkeypatch.setattr(runner, "divide", lambda configs, *_: trained.extend(configs) or [[0], [1]])
     again = sweep([MIXED[1], MIXED[0], MIXED[3]], 64, resume=tmp_path, progress=False, n_jobs=1)
     assert [config["env"] for config in trained] == ["CartPole-v1", "CartPole-v1"]
     assert torch.equal(weights(again[1].value.policy), weights(first.value.policy))
@@ -130,6 +131,34 @@ def test_one_that_leaves_takes_no_other_with_it():
     assert replies[0].error is None and "bad env" in replies[1].error
 
 
+class Ending(gym.Wrapper):
+    def step(self, action):
+        os._exit(3)
+
+
+def ending():
+    return Ending(gym.make("Pendulum-v1"))
+
+
+@pytest.mark.slow
+def test_one_that_ends_its_process_takes_no_other_with_it():
+    configs = [{**SIZES, "seed": seed} for seed in range(3)]
+    outcomes = sweep([*configs, {**SIZES, "env": ending}], 64, n_jobs=1, progress=False)
+    assert [outcome.error is None for outcome in outcomes] == [True, True, True, False]
+
+
+def test_parameters_as_ppo_has_them_by_default_prevent_no_batch():
+    same = [SIZES, {**SIZES, "verbose": 0, "use_sde": False, "device": "cpu"}]
+    others = [{**SIZES, "verbose": 1}, {**SIZES, "device": "meta"}, {**SIZES, "no_parameter": None}]
+    assert groups.divide([*same, *others], at_once=1) == [[0, 1], [2], [3], [4]]
+
+
+def test_the_callers_generator_stays_as_it_is():
+    before = torch.get_rng_state()
+    assert groups.divide([SIZES, SIZES], at_once=1) == [[0, 1]]
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path):
     payload = pickle.dumps(([{**SIZES, "seed": 0}], ["key"], tmp_path / "no", 64, "cpu"))
     with pytest.warns(UserWarning, match="could not be written"):
@@ -151,6 +180,7 @@ def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path)
     [
         ({"learning_rate": 1e-3}, {}, "config 0 must map parameters of PPO, with env"),
         ({**SIZES, "learning_rate": lambda remaining: 1e-3}, {"resume": "folder"}, "values and named functions"),
+        (SIZES, {"n_jobs": 0}, "n_jobs must be"),
     ],
 )
 def test_a_config_that_can_not_be_used_is_named(config, options, message, tmp_path, monkeypatch):

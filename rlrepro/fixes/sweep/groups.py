@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 
 import gymnasium as gym
+import torch
+from stable_baselines3 import PPO
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 from .neighbours import neighbour
@@ -12,12 +14,12 @@ SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", 
 SMALLEST = 8  # members: a larger ensemble may be divided among processes, down to this size
 
 
-def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
+def divide(configs: Sequence[Mapping], at_once: int, device="cpu") -> list[list[int]]:
     """Indices of the configs, task by task: those of an ensemble, or one that is trained alone. Ensembles are divided
     so that there are up to `at_once` of each kind."""
     alone, kinds, spaces = [], [], {}
     for index, config in enumerate(configs):
-        kind = kind_of(config, spaces)
+        kind = kind_of(config, spaces, device)
         if kind is None:
             alone.append([index])
             continue
@@ -31,6 +33,11 @@ def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
         parts = max(1, min(at_once, len(members) // SMALLEST))
         ensembles += [members[part::parts] for part in range(parts)]
     return ensembles + alone
+
+
+def halves(task: list) -> list[list]:
+    """The two halves of a task that failed, one of which may do better alone."""
+    return [task[: len(task) // 2], task[len(task) // 2 :]]
 
 
 def parameters() -> dict:
@@ -51,9 +58,13 @@ def makes_many(env) -> bool:
     )
 
 
-def kind_of(config: Mapping, spaces: dict) -> dict | None:
-    """What configs must have in common to be batched; None if this one can't be."""
-    if config.get("policy", "MlpPolicy") != "MlpPolicy" or config.keys() - {"env", "policy", "seed", *parameters()}:
+def kind_of(config: Mapping, spaces: dict, device) -> dict | None:
+    """What configs must have in common to be batched; None if this one can't be. Whatever an ensemble has no parameter
+    for must be as in Stable-Baselines3's PPO by default."""
+    defaults = {name: each.default for name, each in signature(PPO).parameters.items()}
+    defaults |= {"policy": "MlpPolicy", "device": device}
+    others = config.keys() - {"env", "seed", *parameters()}
+    if any(name not in defaults or config[name] != defaults[name] for name in others):
         return None
     env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
     try:
@@ -63,7 +74,8 @@ def kind_of(config: Mapping, spaces: dict) -> dict | None:
             shared["env"] = env
         checks = neighbour("ensemble_ppo.checks")
         checks.check_spaces(*spaces[env])
-        checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
+        with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
+            checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
     except Exception:  # what can't be batched, and what can't be made at all, which its own run then tells
         return None
     return shared | {"spaces": spaces[env]}

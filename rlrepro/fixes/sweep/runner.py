@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import joblib
 
-from .groups import divide
+from .groups import divide, halves
 from .neighbours import neighbour
 from .task import Reply, Trained, run_task
 
@@ -45,10 +45,11 @@ def sweep(
             computed again. They are identified by the config, `seed` and total_timesteps: after changing the code of an
             environment, use another folder
 
-    If a member of an ensemble fails, the others are trained again without it. A run that fails is an Outcome with its
-    traceback in `error`.
+    If a member of an ensemble fails or ends its process, the others are trained again without it. A run that fails is
+    an Outcome with its traceback in `error`.
 
-    Raises ValueError for a config without `env`, or, with `resume`, one that can't be identified; RuntimeError if
+    Raises ValueError for a config without `env` or an invalid number, or, with `resume`, a config that can't be
+    identified; RuntimeError if
     another call is using that folder, and OSError if it can't be written to; ImportError if the folders `ensemble_ppo`
     and `train_many` are not there.
     """
@@ -57,6 +58,7 @@ def sweep(
     for index, config in enumerate(configs):
         if not isinstance(config, Mapping) or "env" not in config:
             raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
+    at_once = joblib.cpu_count() if n_jobs is None else neighbour("train_many.threads").at_least_one("n_jobs", n_jobs)
     seeded = [{"seed": seed, **config} for config in configs]
     keys, replies = [None] * len(configs), {}
     with ExitStack() as stack:
@@ -66,19 +68,28 @@ def sweep(
             stack.enter_context(folder)
             replies = {index: reply for index, key in enumerate(keys) if (reply := folder.load(key)) is not None}
         missing = [index for index in range(len(configs)) if index not in replies]
-        at_once = n_jobs or joblib.cpu_count()
-        tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once)
+        tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once, device)
         tasks = [[missing[each] for each in task] for task in tasks]
         common = None if resume is None else folder.path, total_timesteps, device
-        payloads = [
-            {"payload": cloudpickle.dumps(([seeded[each] for each in task], [keys[each] for each in task], *common))}
-            for task in tasks
-        ]
-        n_jobs = max(1, min(at_once, len(tasks)))
-        ended = many.train_many(run_task, payloads, n_jobs=n_jobs, threads=threads, progress=progress)
-    for task, outcome in zip(tasks, ended, strict=True):
-        lost = [Reply(None, outcome.error, outcome.seconds)] * len(task)  # its process was killed
-        replies |= zip(task, outcome.value or lost, strict=True)
+        while tasks:
+            payloads = [
+                cloudpickle.dumps(([seeded[each] for each in task], [keys[each] for each in task], *common))
+                for task in tasks
+            ]
+            ended = many.train_many(
+                run_task,
+                [{"payload": payload} for payload in payloads],
+                n_jobs=min(at_once, len(tasks)),
+                threads=threads,
+                progress=progress,
+            )
+            again = []
+            for task, outcome in zip(tasks, ended, strict=True):
+                if outcome.value is None and len(task) > 1:  # its process was killed, perhaps by one of its members
+                    again += halves(task)
+                else:
+                    replies |= zip(task, outcome.value or [Reply(None, outcome.error, outcome.seconds)], strict=True)
+            tasks = again
     return [
         many.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
         for index, config in enumerate(configs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .groups import SHARED, kind_of, makes_many, parameters
+from .groups import SHARED, halves, kind_of, makes_many, parameters
 from .neighbours import neighbour
 
 
@@ -50,8 +50,8 @@ def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
-        half = len(configs) // 2  # one of them fails; the others still have to be trained
-        return [reply for part in (configs[:half], configs[half:]) for reply in _train(part, total_timesteps, device)]
+        # one of them fails; the others still have to be trained
+        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device)]
     return [Reply(each, None, (time.monotonic() - start) / len(configs)) for each in trained]
 
 
@@ -62,7 +62,7 @@ def _together(configs, total_timesteps: int, device) -> list[Trained]:
     }
     envs, seeds = ([config[name] for config in configs] for name in ("env", "seed"))
     if makes_many(envs[0]):
-        if kind_of(configs[0], {}) is None:
+        if kind_of(configs[0], {}, device) is None:
             raise ValueError(
                 "env takes a number of environments, so it must make a VectorEnv, and the config must be one that can "
                 f"be batched (MlpPolicy, vectors as observations, no use_sde, ...); found {dict(configs[0])!r}"
