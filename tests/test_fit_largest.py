@@ -1,6 +1,10 @@
 """The largest sizes that fit, and that larger ones don't."""
 
 import pytest
+import torch
+from torch import nn
+
+from rlrepro.fit import plan_update
 
 from .fit_networks import make_plan
 
@@ -47,3 +51,25 @@ def test_the_longest_rollout_is_found_between_multiples(batch_size):
     found = planned.largest_rollout(gib)
     assert found >= 5888 and planned.at(rollout=found).fits(gib)
     assert not any(planned.at(rollout=found + more).fits(gib) for more in (1, 7, 100, 1000, 5000))
+
+
+def test_the_largest_batch_beside_a_large_optimizer_step_and_where_larger_ones_change_nothing():
+    def make():
+        net = nn.Linear(512, 512)
+        return net, torch.optim.Adam(net.parameters())
+
+    def step(state, batch_size):
+        net, optimizer = state
+        optimizer.zero_grad()
+        net(torch.zeros(batch_size, 512)).mean().backward()
+        optimizer.step()
+
+    planned = plan_update(make, step, device="cpu", device_memory_gib=0.1, batch_size=2)
+    assert planned.at(batch_size=64).peak_bytes == planned.peak_bytes  # that of the optimizer's step
+    size = planned.largest("batch_size")
+    assert planned.at(batch_size=size).fits() and not planned.at(batch_size=size + 1).fits()
+    for batch_size in (2, 1000):
+        clamped = plan_update(
+            make, lambda state, batch_size: step(state, min(batch_size, 2000)), device="cpu", batch_size=batch_size
+        )
+        assert clamped.largest("batch_size", gib=8) is None

@@ -78,6 +78,13 @@ def test_the_largest_batch_of_a_model():
     assert planned.at(batch_size=size).fits() and not planned.at(batch_size=size + 1).fits()
 
 
+@pytest.mark.slow
+def test_a_minibatch_is_at_most_the_rollout_and_sizes_that_are_tried_print_no_warnings(recwarn):
+    planned = plan_model(build("PPO"), n_steps=500, batch_size=300, device_memory_gib=8)
+    assert planned.largest_batch_size() == 500 and planned.at(n_steps=700).largest_batch_size() == 700
+    assert not [str(each.message) for each in recwarn if each.category is UserWarning]
+
+
 def test_what_to_pass_instead_of_a_model_or_policy_is_said():
     model = build("PPO")
     with pytest.raises(CannotPlan, match=r"plan_model\(model\), or pass model.policy"):

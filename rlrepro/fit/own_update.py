@@ -56,9 +56,6 @@ def plan_update(
     that needs the values of tensors to go on, an update that leaves more memory in use each time, and one that uses
     nothing of the device.
     """
-    device = str(device).partition(":")[0]
-    if device not in ("cuda", "cpu"):
-        raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
     for name, function in {"make": make, "step": step}.items():
         if not callable(function):
             raise CannotPlan(f"{name} must be a function; found {function!r}")
@@ -70,9 +67,13 @@ def plan_update(
 class OwnUpdatePlanner:
     """Plans one update at any sizes. What operators need is measured once, for all of them."""
 
-    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES):
-        self._make, self._step, self._device, self._updates = make, step, device, updates
-        self._operators = MeasuredAlone(resolve_device("cpu" if device == "cpu" else "auto"))
+    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES, most=None):
+        """`most` maps a size to a function of all sizes: its value from which on a larger one changes nothing."""
+        self._device = str(device).partition(":")[0]
+        if self._device not in ("cuda", "cpu"):
+            raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
+        self._make, self._step, self._updates, self._most = make, step, updates, most or {}
+        self._operators = MeasuredAlone(resolve_device("cpu" if self._device == "cpu" else "auto"))
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
         """Run the update with these sizes."""
@@ -118,7 +119,16 @@ class OwnUpdatePlanner:
         if size not in plan.sizes:
             raise CannotPlan(f"size must be one of {', '.join(plan.sizes) or 'none'}; found {size!r}")
         check_size("multiple_of", multiple_of)
-        return largest_multiple(lambda value: plan.at(**{size: value}).peak_bytes, limit, multiple_of, plan.sizes[size])
+        most = self._most[size](plan.sizes) if size in self._most else None
+
+        def is_hidden(low, high):
+            few, many = (self.trace(plan.at(**{size: value})).events for value in (low, high))
+            return few != many and len(few) >= len(many)  # more events: it is a number of steps, which takes time
+
+        def peak(value):
+            return plan.at(**{size: value}).peak_bytes
+
+        return largest_multiple(peak, limit, multiple_of, plan.sizes[size], most, is_hidden)
 
 
 class OwnUpdateRun:

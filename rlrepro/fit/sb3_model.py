@@ -1,6 +1,7 @@
 """plan_model(model): an update of any Stable-Baselines3 algorithm, by the model's own train()."""
 
 import inspect
+import warnings
 from itertools import islice
 
 import gymnasium as gym
@@ -8,7 +9,7 @@ import torch
 
 from rlrepro.fit.marks import keeps_all, stage
 from rlrepro.fit.memory_plan import CannotPlan, Plan
-from rlrepro.fit.own_update import plan_update
+from rlrepro.fit.own_update import OwnUpdatePlanner
 from rlrepro.fit.padded_sequences import is_recurrent, padded_sequences
 
 NOT_COPIED = {"self", "policy", "env", "device", "verbose", "tensorboard_log", "seed", "_init_setup_model"}
@@ -23,7 +24,7 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     A model of the same class and arguments is built on tensors that take no memory, its buffer is taken to be full, and
     its `train` is run, of which a few minibatches are enough. The buffer is in host memory: `plan.host_bytes`.
     RecurrentPPO pads the sequences of a minibatch to the longest. Their number depends on the episodes, so the worst
-    case is planned, which a note names.
+    case is planned, which a note names. `plan.largest_batch_size()` is at most the length of the rollout.
 
     Args:
         sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's; `sequences`, if a minibatch
@@ -44,7 +45,9 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
 
     def make(sequences=None, **given):
         env = _vector_env(model.observation_space, model.action_space, model.n_envs)
-        made = type(model)(model.policy_class, env, device=device, **{**arguments, **given})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about sizes that are only tried, and MLPs on a GPU
+            made = type(model)(model.policy_class, env, device=device, **{**arguments, **given})
         made.set_logger(_silent())
         return made
 
@@ -63,7 +66,9 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
         with stage("learn"), keeps_all(), padded_sequences(made, sequences):
             made.train(**run)
 
-    return plan_update(make, step, device=device, device_memory_gib=device_memory_gib, **sizes)
+    on_policy = hasattr(model, "rollout_buffer")
+    most = {"batch_size": lambda sizes: sizes["n_steps"] * model.n_envs} if on_policy else {}  # the whole rollout
+    return OwnUpdatePlanner(make, step, device, most=most).plan(device_memory_gib, **sizes)
 
 
 def _fill(buffer) -> None:
