@@ -107,7 +107,12 @@ def mixed(state, batch_size=512):
     learn(state, loss)
 
 
-@pytest.mark.parametrize("step", [accumulated, checkpointed, functional, averaged, mixed])
+def checked(state, batch_size=512):
+    with torch.autograd.detect_anomaly(check_nan=True):
+        learn(state, state.net(torch.zeros(batch_size, 64)).square().mean())
+
+
+@pytest.mark.parametrize("step", [accumulated, checkpointed, functional, averaged, mixed, checked])
 def test_other_ways_to_update_are_planned_to_the_byte(step):
     assert plan_update(Tiny, step, device="cpu").stages["update"] == measured(Tiny, step)
 
@@ -191,6 +196,7 @@ def test_what_cant_be_planned_is_named_with_its_line(step, device, message):
         ({"rows": 8}, "step has no size rows; its sizes are batch_size"),
         ({"device": "tpu"}, "device must be cuda or cpu"),
         ({"step": 3}, "step must be a function"),
+        ({"step": lambda state, rows: None}, r"called as <lambda>\(state\): missing a required argument: 'rows'"),
     ],
 )
 def test_bad_arguments_are_named(change, message):

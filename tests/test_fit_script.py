@@ -34,6 +34,7 @@ TRAINS = """
         writer.add_scalar("loss", 0, update)
 """
 MAIN = SETUP + 'if __name__ == "__main__":' + TRAINS
+FLAT = SETUP + "if True:" + TRAINS
 DECORATED = (
     SETUP + "@plannable()\ndef main(batch_size=512):\n    state = build()\n    while True: learn(state, batch_size)\n"
 )
@@ -45,7 +46,7 @@ def planned(tmp_path, text, name=None, arguments=(), **sizes):
     return plan_file(file, name, arguments, sizes, 8)
 
 
-@pytest.mark.parametrize("text", [MARKED, DECORATED, MAIN], ids=["marked", "marked training", "script"])
+@pytest.mark.parametrize("text", [MARKED, DECORATED, MAIN, FLAT], ids=["marked", "marked training", "script", "flat"])
 def test_the_update_of_a_file_is_found_and_planned_on_a_card(tmp_path, text):
     by_name = planned(tmp_path, NAMED, batch_size=512)
     found = planned(tmp_path, text)
@@ -57,15 +58,24 @@ def test_sizes_reach_a_script_as_options(tmp_path):
     small, large = (planned(tmp_path, MAIN, arguments=("--batch-size", size)) for size in ("512", "4096"))
     assert large.stages["update"] > small.stages["update"]
     assert planned(tmp_path, MAIN, batch_size=4096).stages == large.stages
+    assert planned(tmp_path, DECORATED, batch_size=4096).stages == large.stages  # in place of its default
 
 
 @pytest.mark.parametrize(
     "text, name, sizes, message",
     [
-        (SETUP + "if True:" + TRAINS, None, {}, r"trains while it is imported, at .*train.py:14: optimizer.step\(\)"),
+        (MARKED + "if True:" + TRAINS, None, {}, r"trains while it is imported, at .*train.py:15: optimizer.step\(\)"),
+        (FLAT, "learn", {}, r"trains while it is imported, at .*train.py:14: optimizer.step\(\)"),
         (SETUP, None, {}, "nothing to plan: mark one update"),
         (SETUP, "learn", {}, r"has learn, but no make\(\)"),
         (SETUP, "absent", {}, "no function 'absent'"),
+        (
+            NAMED.replace("=256", ""),
+            None,
+            {},
+            r"step is called as step\(state\): missing .*'batch_size'.* --size batch_size",
+        ),
+        (DECORATED.replace("=512", ""), None, {}, r"main is called as main\(\): missing"),
         (MARKED, None, {"rows": 3}, "learn has no size rows"),
         (MARKED + "\n@plannable()\ndef main(): pass", None, {}, "choose one of learn, main"),
         ("1 / 0", None, {}, r"ZeroDivisionError[\s\S]*train.py:1"),

@@ -181,6 +181,7 @@ class _Layout:
 
 
 ITEM = "rlrepro_item"  # on a fake tensor: what .item() returns
+ANY = torch.ops.aten.any, torch.ops.aten._is_any_true  # the second is anomaly detection's
 
 
 class _Operators(TorchDispatchMode):
@@ -202,7 +203,7 @@ class _Operators(TorchDispatchMode):
                 args = args[0], [row for index in args[1] for row in _rows(index)]
         kwargs = kwargs or {}
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
-        if func.overloadpacket is torch.ops.aten.any:
+        if func.overloadpacket in ANY:
             setattr(result, ITEM, False)
         if func.overloadpacket is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_:
             setattr(args[1], ITEM, 0.0)  # no gradient has overflowed

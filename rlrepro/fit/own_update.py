@@ -1,7 +1,6 @@
 """plan_update(make, step, ...): what an update that you wrote yourself needs on a card."""
 
 import gc
-import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
@@ -17,6 +16,7 @@ from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.search import largest_multiple
+from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.fit.user_code import GrowingLines, cannot_plan
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
@@ -81,7 +81,7 @@ class OwnUpdatePlanner:
             check_size(name, size)
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
-        of_make, of_step = (accepted(function, sizes) for function in (self._make, self._step))
+        of_make, of_step = check_sizes(self._make, sizes), check_sizes(self._step, sizes, "state")
         if unknown := sizes.keys() - of_make.keys() - of_step.keys():
             raise CannotPlan(
                 f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(of_step) or 'none'}"
@@ -219,16 +219,3 @@ class OwnUpdateRun:
                 yield
         finally:
             torch.autocast_increment_nesting()
-
-
-def accepted(function: Callable, sizes: dict) -> dict:
-    """Those of the sizes that the function takes."""
-    parameters = inspect.signature(function).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return dict(sizes)
-    return {name: size for name, size in sizes.items() if name in parameters}
-
-
-def default_sizes(step: Callable) -> dict[str, int]:
-    parameters = inspect.signature(step).parameters.values()
-    return {each.name: each.default for each in parameters if type(each.default) is int and each.default >= 1}

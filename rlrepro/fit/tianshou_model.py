@@ -10,7 +10,8 @@ from gymnasium.vector.utils import create_empty_array
 
 from rlrepro.fit.marks import stage
 from rlrepro.fit.memory_plan import CannotPlan, Plan
-from rlrepro.fit.own_update import accepted, plan_update
+from rlrepro.fit.own_update import plan_update
+from rlrepro.fit.step_sizes import accepted
 
 SCANNED = 256, 512  # transitions per buffer, from which the memory of the search for NaN is extrapolated
 

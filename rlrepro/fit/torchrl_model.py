@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from rlrepro.fit.marks import stage
 from rlrepro.fit.memory_plan import CannotPlan, Plan
-from rlrepro.fit.own_update import accepted, plan_update
+from rlrepro.fit.own_update import plan_update
+from rlrepro.fit.step_sizes import accepted
 
 
 def plan_torchrl(
