@@ -50,11 +50,18 @@ def test_a_finding_of_a_run(tmp_path, run_cli):
 def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     done = doctor(run_cli, "--format", "json", "--", sys.executable, "train.py")
-    (finding,) = json.loads(done.stdout)["findings"]
+    answer = json.loads(done.stdout)
+    (finding,), run = answer["findings"], answer["run"]
+    assert run["measured"] and run["passes"]["without gradients"]["rows"] == 1000 and run["split"]["learning"] > 0
     assert finding["code"] == "RUN002" and finding["line"] == 4 and "trained" in done.stderr
     quiet = doctor(run_cli, "--format", "json", "--ignore", "RUN002", "--", sys.executable, "train.py")
     assert json.loads(quiet.stdout)["findings"] == [] and quiet.returncode == 0
     assert doctor(run_cli, "--select", "RUN9", "--", sys.executable, "train.py").returncode == 2
+
+
+def test_a_run_without_training_is_not_called_free_of_findings(run_cli):
+    done = doctor(run_cli, "--seconds", "1", "--", sys.executable, "-c", "import time; time.sleep(30)")
+    assert done.returncode == 0 and "no training was seen so far" in done.stdout and "no findings" not in done.stdout
 
 
 def test_it_ends_as_the_command_does(tmp_path, run_cli):

@@ -27,9 +27,9 @@ def as_text(result: Scan) -> str:
     return "\n".join(lines)
 
 
-def as_json(result: Scan) -> str:
+def as_json(result: Scan, run: dict | None = None) -> str:
     """An object: `findings`, each with code, path, cell, line, column, message, confidence, fix and chapter;
-    `left_out`, each with path and why; and `read`, the number of files read."""
+    `left_out`, each with path and why; `read`, the number of files read; and `run`, what was measured of one."""
     rules = all_rules()
     findings = [
         {
@@ -46,7 +46,7 @@ def as_json(result: Scan) -> str:
         for finding in result.findings
     ]
     left_out = [{"path": file.path, "why": file.why} for file in result.left_out]
-    answer = {"findings": findings, "left_out": left_out, "read": result.read}
+    answer = {"findings": findings, "left_out": left_out, "read": result.read} | ({"run": run} if run else {})
     return json.dumps(answer, indent=2, ensure_ascii=False)
 
 

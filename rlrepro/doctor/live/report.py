@@ -1,5 +1,6 @@
 """What a watch has to say: what was seen, and what is wrong."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from rlrepro.doctor.finding import Finding, all_rules
@@ -54,8 +55,27 @@ class Report:
             f"{each}\n    fix: {rules[each.code].fix}\n    why: rlrepro doctor --explain {each.code}"
             for each in self.findings
         ]
+        if not self.findings and not self.notes:
+            return "\n".join([*lines, f"nothing was measured: no training was seen{' so far' if self.ended else ''}"])
         count = len(self.findings)
         return "\n".join([*lines, f"{count or 'no'} finding{'' if count == 1 else 's'}"])
+
+    def as_dict(self) -> dict:
+        """What was measured, as JSON takes it; `measured` says whether any training was seen."""
+        progress, notes = Progress.of(self.notes), self.notes.as_dict()
+        return {
+            "measured": bool(self.notes),
+            "seconds": self.seconds,
+            "ended": self.ended,
+            "unwatched": self.unwatched,
+            "threads": asdict(self.crowd),
+            "training_seconds": progress.seconds,
+            "watched": progress.watched,
+            "split": self.split | {"watching": progress.done.watching_seconds},
+            "counts": dict(progress.done.counts),
+            **{name: notes[name] for name in ("stages", "cut_short", "sizes", "passes", "buffers")},
+            "trials": [asdict(each) | {"ratio": each.ratio} for each in self.trials],
+        }
 
 
 def _threads(crowd: Crowd, findings: list[Finding]) -> str:

@@ -39,7 +39,8 @@ def watch_command(
         text = f"\n{report}" + (f"\n{said}" if said else "")
     else:
         print(*(f"tried        {each}" for each in report.trials), said, sep="\n", file=sys.stderr)
-        text = FORMATS[form](Scan(report.findings))
+        options = {"run": report.as_dict()} if form == "json" else {}  # the other formats have no place for it
+        text = FORMATS[form](Scan(report.findings), **options)
     return text, status or (1 if report.findings else 0)
 
 
