@@ -3,10 +3,8 @@
 import sys
 
 import click
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-from rlrepro.metadata import requirements
+from rlrepro.metadata import advice
 
 EXTRA_OF_COMMAND = {
     "book": "course",
@@ -33,11 +31,10 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except ModuleNotFoundError as error:
-            command, package = ctx.invoked_subcommand, canonicalize_name((error.name or "").partition(".")[0])
+            command = ctx.invoked_subcommand
             extra = EXTRA_OF_COMMAND.get(command)
-            if not extra or package not in {canonicalize_name(Requirement(line).name) for line in requirements(extra)}:
+            if not extra or (message := advice(f"rlrepro {command}", extra, error)) is None:
                 raise
-            message = f"rlrepro {command} needs {package}: pip install 'rlrepro[{extra}]'"
             if extra == "course" and "{}.{}".format(*sys.version_info) not in PYTHONS:
                 message += f", with Python {' or '.join(PYTHONS)} ({BECAUSE})"
             raise click.ClickException(message) from None

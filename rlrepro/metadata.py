@@ -4,6 +4,7 @@ import importlib.metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 try:
     import tomllib
@@ -35,6 +36,14 @@ def requirements(extra: str = "course") -> list[str]:
             else:
                 lines[str(requirement).partition(";")[0]] = True
     return list(lines)
+
+
+def advice(what: str, extra: str, error: ModuleNotFoundError) -> str | None:
+    """What to install for `what`; None if the extra does not bring the missing package."""
+    package = canonicalize_name((error.name or "").partition(".")[0])
+    if package not in {canonicalize_name(Requirement(line).name) for line in requirements(extra)}:
+        return None
+    return f"{what} needs {package}: pip install 'rlrepro[{extra}]'"
 
 
 def _declared() -> list[str]:

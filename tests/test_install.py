@@ -101,6 +101,14 @@ def test_a_command_that_needs_more_says_what(base, command, tmp_path):
     assert f"rlrepro {command}" in done.stderr and f"pip install 'rlrepro[{EXTRA_OF_COMMAND[command]}]'" in done.stderr
 
 
+@pytest.mark.parametrize("name, extra", [("doctor.watch", "watch"), ("fit.plan_update", "fit"), ("lab.Release", "lab")])
+def test_a_package_that_needs_more_says_what(base, name, extra):
+    folder, _ = base
+    package, _, wanted = f"rlrepro.{name}".rpartition(".")
+    told = run(folder / "bin" / "python", "-c", f"from {package} import {wanted}").stderr.splitlines()[-1]
+    assert f"rlrepro.{name} needs " in told and told.endswith(f"pip install 'rlrepro[{extra}]'")
+
+
 @pytest.mark.parametrize("name", sorted(FIXES))
 def test_a_fix_says_what_is_missing(base, name):
     """Each is there in the base, and names the library that it needs, with the releases it was tested with."""

@@ -133,6 +133,8 @@ def test_an_extra_brings_what_the_extras_that_it_names_bring():
     assert {"torch", "gymnasium", "loky", "psutil", "papermill", "click"} <= course and "rlrepro" not in course
     fit = {Requirement(line).name for line in project.requirements("fit")}
     assert {"torch", "click", "gymnasium"} <= fit and not {"papermill", "loky"} & fit
+    parallel = {Requirement(line).name for line in PROJECT["project"]["optional-dependencies"]["parallel"]}
+    assert {"loky", "numpy"} <= parallel  # numpy is for table and plot
 
 
 def test_the_changelog_has_this_version():

@@ -1,5 +1,7 @@
 """The plot of where the time of a training goes."""
 
+import sys
+
 import pytest
 
 from rlrepro.doctor.live.activity import KINDS, Activity
@@ -41,4 +43,12 @@ def test_a_run_that_ended_before_its_second_point():
 
 def test_nothing_to_plot():
     with pytest.raises(ValueError, match="nothing to plot"):
+        Report("train.py", None).plot()
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in ("rlrepro.doctor.live.plot", "rlrepro.evidence.figures"):
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
         Report("train.py", None).plot()

@@ -11,7 +11,7 @@ with watch():
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+_load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "scan": ["Scan", "examine"],
@@ -21,3 +21,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "live.watch": ["watch"],
     },
 )
+
+
+def __getattr__(name: str):
+    try:
+        return _load(name)
+    except ModuleNotFoundError as error:
+        from rlrepro.metadata import advice
+
+        if (said := advice(f"rlrepro.doctor.{name}", "watch", error)) is None:
+            raise
+        raise ModuleNotFoundError(said, name=error.name) from error

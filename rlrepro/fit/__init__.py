@@ -1,9 +1,10 @@
 """What fits on my card? Plans the memory of an update before anything is started, without a GPU and without memory."""
 
-import lazy_loader
+from rlrepro.lab.lazy_imports import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, __all__ = attach(
     __name__,
+    extra="fit",
     submod_attrs={
         "marks": ["keeps_all", "plannable", "reads", "stage"],
         "memory_plan": ["CannotPlan", "Plan"],

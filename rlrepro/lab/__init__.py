@@ -1,9 +1,10 @@
 """Instruments that measure memory and time, with torch and without knowledge of any case. They are imported lazily."""
 
-import lazy_loader
+from rlrepro.lab.lazy_imports import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, __all__ = attach(
     __name__,
+    extra="lab",
     submod_attrs={
         "machine": ["Machine", "NoGPUError", "resolve_device", "this_machine"],
         "memory": ["PeakMemory", "peak_memory"],

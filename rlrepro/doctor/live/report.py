@@ -41,8 +41,11 @@ class Report:
         return dict(zip(KINDS, Progress.of(self.notes).done.seconds, strict=True))
 
     def plot(self):
-        """A figure of the time split over the run, which a notebook shows by itself."""
-        from rlrepro.doctor.live.plot import plot_split
+        """A figure of the time split over the run, which a notebook shows by itself. Needs Matplotlib."""
+        try:
+            from rlrepro.doctor.live.plot import plot_split
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("plot needs Matplotlib: pip install matplotlib", name=error.name) from error
 
         return plot_split(self.notes)
 
