@@ -32,18 +32,25 @@ def main():
 @click.option("--python", type=click.Choice(PYTHONS), help="For this Python on x86-64 Linux, not yours.")
 def fetch(releases, python):
     """Download old releases of the libraries. RELEASES are given as name==version; by default, all that the notebooks
-    use. They are then available without a network."""
+    use. They are then available without a network. Exits with 1 if any of them could not be downloaded."""
     from rlrepro.lab import ReleaseUnavailable
     from rlrepro.lab.overlays import install, known_releases, parse_release
 
-    for release in releases or known_releases():
-        try:
+    releases, failed = releases or [*known_releases()], []
+    try:
+        for release in releases:
             parse_release(release)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    for release in releases:
+        try:
             click.echo(f"{release}: {install(release, python)}")
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
         except ReleaseUnavailable as error:
-            raise click.ClickException(str(error)) from None
+            click.echo(f"Error: {error}", err=True)
+            failed.append(release)
+    if failed and len(releases) > 1:
+        click.echo(f"{len(failed)} of {len(releases)} releases could not be installed: {', '.join(failed)}", err=True)
+    sys.exit(1 if failed else 0)
 
 
 @main.command()

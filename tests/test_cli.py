@@ -149,6 +149,9 @@ def test_fetch_installs_and_refuses(run_cli):
     done = run_cli("fetch", "--python", "3.12", "torchrl==0.5.99")
     assert done.returncode == 1 and "no version 0.5.99 for Python 3.12" in done.stderr
     assert run_cli("fetch", "--python", "3.1").returncode == 2
+    done = run_cli("fetch", "tianshou==99.0", "tianshou==1.0.0")  # goes on with the others
+    assert done.returncode == 1 and "tianshou-1.0.0" in done.stdout
+    assert "1 of 2 releases could not be installed: tianshou==99.0" in done.stderr
 
 
 def test_verdicts_without_a_run_say_how_to_make_one(run_cli):

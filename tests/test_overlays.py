@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,14 @@ def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
     for part in ("tianshou==1.0.0", str(empty_cache), "python -m rlrepro fetch 'tianshou==1.0.0'", "not be reached"):
         assert part in str(raised.value)
     assert not overlay_folder("tianshou==1.0.0").exists()
+
+
+def test_a_python_without_pip_is_not_blamed_on_the_network(empty_cache, tmp_path, monkeypatch):
+    venv.create(tmp_path / "env", with_pip=False)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "env" / "bin" / "python"))
+    with pytest.raises(ReleaseUnavailable, match=r"has no pip\. Install it: python -m ensurepip") as told:
+        install("tianshou==1.0.0")
+    assert "could not be reached" not in str(told.value)
 
 
 @pytest.mark.slow

@@ -140,6 +140,10 @@ def _pip_install(requirement: str, target: Path, folder: Path, python: str | Non
             f"a file could not be written. Free some space in {folder.parent} and {tempfile.gettempdir()}, or set "
             "RLREPRO_CACHE and TMPDIR to folders on another disk."
         )
+    elif "No module named pip" in done.stderr:
+        reason = (
+            f"{sys.executable} has no pip. Install it: python -m ensurepip, or in uv's environments uv pip install pip."
+        )
     elif versions:
         reason = f"there is no version {version} for {which}; the newest are {', '.join(versions[-8:])}."
     else:

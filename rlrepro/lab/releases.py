@@ -25,6 +25,9 @@ UPSTREAM = Path(__file__).with_name("upstream.toml")  # addresses of a release's
 class Release:
     """One release of a library, under which functions can be run.
 
+    Only the library itself is installed. What it imports, torch among it, must be installed in this environment: if the
+    release needs a package that its newest release no longer needs, install that too.
+
     `requirement` is "name==version", or just a name together with `path`, a folder with its source, which the variable
     RLREPRO_NAME can also provide. `environment` adds variables to those of this process. Raises ValueError for any
     other requirement, and ReleaseUnavailable if the folder does not contain the package.
