@@ -76,3 +76,15 @@ def test_a_return_that_is_no_number_spoils_only_the_means_that_have_it():
     (line,) = plot([outcome(trained(returns))]).get_lines()
     y = line.get_ydata()
     assert y[0] == y[-1] == 1.0 and 0.2 < np.isnan(y).mean() < 0.3
+
+
+@pytest.mark.parametrize("value", [3.5, None, {"loss": 1}])
+def test_what_has_no_curve_is_shown(value):
+    with pytest.raises(ValueError, match="expected what sweep returns"):
+        plot([outcome(value, rate=1)])
+
+
+def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
+        plot(SWEEP)

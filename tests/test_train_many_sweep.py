@@ -1,5 +1,6 @@
 """train_many's cards, time limits, edited functions, and clusters that lose and gain nodes."""
 
+import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +89,7 @@ def test_without_a_card_nothing_starts(tmp_path, monkeypatch):
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 1.5}, {"timeout": 0}, {"retries": -1}])
+@pytest.mark.parametrize("wrong", [{"gpus": 0}, {"gpus": 1.5}, {"timeout": 0}, {"timeout": math.inf}, {"retries": -1}])
 def test_a_wrong_number_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         train_many(cards, [{"x": 1}], **wrong, **QUIET)

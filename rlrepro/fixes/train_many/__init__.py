@@ -18,6 +18,6 @@ def __getattr__(name: str):
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"{name} needs {error.name}: pip install 'rlrepro[parallel]', or for a copy of this folder pip install "
-            "cloudpickle filelock joblib lazy-loader loky threadpoolctl tqdm",
+            "cloudpickle filelock joblib lazy-loader loky numpy threadpoolctl tqdm",
             name=error.name,
         ) from error

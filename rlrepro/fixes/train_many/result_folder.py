@@ -35,9 +35,9 @@ class ResultFolder:
     def _file(self, key: str) -> Path:
         return self.path / f"{key}.pickle"
 
-    def has_other(self, prefix: str, key: str) -> bool:
-        """Whether there is a result under another key with this prefix."""
-        return any(path.stem != key for path in self.path.glob(f"{prefix}-*.pickle"))
+    def keys(self) -> set[str]:
+        """Of all results."""
+        return {path.stem for path in self.path.glob("*.pickle")}
 
     def load(self, key: str):
         """What was saved under this key, or None. A file that can't be read counts as missing, with a warning."""

@@ -4,6 +4,7 @@ import operator
 import shutil
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -86,8 +87,8 @@ def train_many(
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
 
     Raises ValueError for an invalid number, an unknown option, or a config that can't be pickled; RuntimeError if there
-    are no cards for `gpus`; ImportError if Ray is
-    not installed; OSError if `resume` can't be written to; and RuntimeError if another call is using it.
+    are no cards for `gpus`; ImportError if Ray is not installed; OSError if `resume` can't be written to; and
+    RuntimeError if another call is using it.
     """
     if backend not in BACKENDS or on_error not in ON_ERROR:
         raise ValueError(
@@ -101,8 +102,8 @@ def train_many(
         raise ValueError(f"gpus must be a number of cards, or a fraction of one, found {gpus!r}")
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ValueError(f"retries must be a whole number of 0 or more, found {retries!r}")
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be a positive number of seconds, found {timeout!r}")
+    if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
+        raise ValueError(f"timeout must be a positive number of seconds, or None for no limit; found {timeout!r}")
     cards = visible_cards(gpus) if gpus is not None and backend == "loky" else None
     if resume is not None and not has_name(fn):
         raise ValueError(
@@ -113,7 +114,8 @@ def train_many(
     with _folder(resume) as folder:
         outcomes = {run.key: _outcome(run, folder.load(run.name)) for run in runs}
         missing = [run for run in runs if outcomes[run.key].error is not None]
-        if stale := [run for run in missing if folder.has_other(run.key, run.name)]:
+        of_other_source = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
+        if stale := [run for run in missing if run.key in of_other_source]:
             warnings.warn(
                 f"{len(stale)} results in {folder.path} are of another source of {fn.__qualname__}: these runs are "
                 "computed again, and both results are kept. To use the earlier ones, restore its source",

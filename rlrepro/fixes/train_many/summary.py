@@ -38,14 +38,16 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
             by timesteps; or a mapping's "timesteps" and "returns"; or if the value is a sequence of numbers, y alone
         ax: axes to draw on; new ones if None
 
-    Raises ValueError if no run has succeeded.
+    Raises ValueError if no run has succeeded, or if one returned something that has no curve.
     """
     groups, outcomes = {}, [outcome for outcome in outcomes if outcome.error is None]
     if not outcomes:
         raise ValueError("there is nothing to plot: no run has succeeded; see each outcome's error")
     if ax is None:
-        from matplotlib.figure import Figure
-
+        try:
+            from matplotlib.figure import Figure
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("plot needs Matplotlib: pip install matplotlib", name=error.name) from error
         ax = Figure(layout="constrained").subplots()
     configs = [{name: value for name, value in each.config.items() if name != "seed"} for each in outcomes]
     differing = [
@@ -81,6 +83,16 @@ def _numbers(value) -> dict:
 
 
 def _curve(value):
+    try:
+        return _points(value)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ValueError(
+            "expected what sweep returns, a list of returns, or a dict with timesteps and returns; found a run that "
+            f"returned {value!r}. Pass curve=, a function from this to x and y"
+        ) from error
+
+
+def _points(value):
     episodes = getattr(value, "episodes", None)
     if episodes is None and not isinstance(value, Mapping):
         y = np.asarray(value, float)
