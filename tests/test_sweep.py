@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import threading
 
 import gymnasium as gym
 import numpy as np
@@ -131,6 +132,15 @@ def test_one_that_leaves_takes_no_other_with_it():
     assert replies[0].error is None and "bad env" in replies[1].error
 
 
+def test_schedules_of_other_values_or_code_have_other_results():
+    def linear(first):
+        return lambda remaining: first * remaining
+
+    schedules = [linear(1e-3), linear(1e-3), linear(1e-4), lambda remaining: 1e-3]
+    keys = [runner._keys([{**SIZES, "learning_rate": each}], 64)[0] for each in schedules]
+    assert keys[0] == keys[1] and len(set(keys)) == 3
+
+
 class Ending(gym.Wrapper):
     def step(self, action):
         os._exit(3)
@@ -179,7 +189,7 @@ def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path)
     "config, options, message",
     [
         ({"learning_rate": 1e-3}, {}, "config 0 must map parameters of PPO, with env"),
-        ({**SIZES, "learning_rate": lambda remaining: 1e-3}, {"resume": "folder"}, "values and named functions"),
+        ({**SIZES, "learning_rate": threading.Lock()}, {"resume": "folder"}, "values and functions"),
         (SIZES, {"n_jobs": 0}, "n_jobs must be"),
     ],
 )

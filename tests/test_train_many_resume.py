@@ -1,6 +1,8 @@
 """train_many with a folder: what is there is not computed again, and nothing in it is half a result."""
 
+import linecache
 import random
+import runpy
 from functools import partial, wraps
 
 import cloudpickle
@@ -129,6 +131,31 @@ def test_half_a_result_is_never_there(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         folder.save("a", 1)
     assert not list(tmp_path.glob("*.pickle"))
+
+
+def applied(f):
+    return f(3)
+
+
+def test_an_edit_before_the_call_does_not_pass_for_what_runs(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("def fn(x): return x * 2")
+    names = runpy.run_path(str(script))
+    script.write_text("def fn(x): return x * 3")
+    linecache.checkcache()
+    edited = runpy.run_path(str(script))
+    assert runs._source(names["fn"]) != runs._source(edited["fn"])
+
+
+@pytest.mark.slow
+def test_functions_in_configs_are_told_apart_by_what_they_do(tmp_path):
+    def scaled(k):
+        return lambda x: k * x
+
+    for ks in ((2, 4), (4, 2)):
+        outcomes = train_many(applied, [{"f": scaled(k)} for k in ks], n_jobs=1, resume=tmp_path, **QUIET)
+        assert [outcome.value for outcome in outcomes] == [3 * k for k in ks]
+    assert len(list(tmp_path.glob("*.pickle"))) == 2
 
 
 def test_defaults_and_code_without_text_are_part_of_a_function():

@@ -26,7 +26,7 @@ def test_an_edited_function_is_computed_again_and_said_so(tmp_path):
     double, triple = (function_of(f"def fn(x):\n    return x * {k}\n", tmp_path) for k in (2, 3))
     options = {"resume": tmp_path / "results", "n_jobs": 1, **QUIET}
     assert train_many(double, [{"x": 2}], **options)[0].value == 4
-    with pytest.warns(UserWarning, match="1 results in .* are of another source of fn"):
+    with pytest.warns(UserWarning, match="1 results in .* are of other code of fn"):
         (outcome,) = train_many(triple, [{"x": 2}], **options)
     assert outcome.value == 6 and len(list((tmp_path / "results").glob("*.pickle"))) == 2
     assert train_many(double, [{"x": 2}], **options)[0].seed == outcome.seed

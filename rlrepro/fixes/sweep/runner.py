@@ -42,8 +42,9 @@ def sweep(
         seed: of the configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
-            computed again. They are identified by the config, `seed` and total_timesteps: after changing the code of an
-            environment, use another folder
+            computed again. They are identified by the config, with the code of functions in it, `seed` and
+            total_timesteps. What these functions call is not compared: after a change of an environment's class, use
+            another folder
 
     If a member of an ensemble fails or ends its process, the others are trained again without it. A run that fails is
     an Outcome with its traceback in `error`.
@@ -101,10 +102,10 @@ def _keys(configs: list[Mapping], total_timesteps: int) -> list[str]:
     seen, keys = Counter(), []
     for config in configs:
         try:
-            key = joblib.hash((dict(config), total_timesteps))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            key = neighbour("train_many.digest").digest((dict(config), total_timesteps))
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
             raise ValueError(
-                f"with resume, a config must consist of values and named functions, found {config!r}: {error}"
+                f"with resume, a config must consist of values and functions, found {config!r}: {error}"
             ) from error
         seen[key] += 1
         keys.append(f"{key}-{seen[key]}")

@@ -77,8 +77,9 @@ def train_many(
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
             first failure ends the call with TrainingFailed.
         resume: a folder where each result is written as soon as it is there; results in it are not computed again. They
-            are identified by the name and the source of `fn`, the config and `seed`: after an edit of `fn`, a warning
-            says that they are computed again, and both are kept. What `fn` calls is not compared. A `fn` without a
+            are identified by the name, the text and the code of `fn`, the config, with the code of functions in it, and
+            `seed`: after an edit of `fn`, or with another Python, a warning says that they are computed again, and both
+            are kept. What these functions call is not compared. A `fn` without a
             unique name (a lambda, a partial, a closure, anything bound to an object) is refused; a decorated function
             is accepted if its module has it under that name. None keeps results until the end of the call; if the call
             is interrupted, they are kept, and the message says where.
@@ -117,8 +118,8 @@ def train_many(
         of_other_source = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
         if stale := [run for run in missing if run.key in of_other_source]:
             warnings.warn(
-                f"{len(stale)} results in {folder.path} are of another source of {fn.__qualname__}: these runs are "
-                "computed again, and both results are kept. To use the earlier ones, restore its source",
+                f"{len(stale)} results in {folder.path} are of other code of {fn.__qualname__}, or of another Python: "
+                "these runs are computed again, and both results are kept. To use the earlier ones, restore its code",
                 stacklevel=2,
             )
         bar = tqdm(

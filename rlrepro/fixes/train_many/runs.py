@@ -1,7 +1,6 @@
 """The runs that a call of train_many asks for, each with a name for its result."""
 
 import hashlib
-import marshal
 import pickle
 import sys
 from collections import Counter
@@ -14,7 +13,8 @@ from types import FunctionType
 from typing import Any
 
 import cloudpickle
-import joblib
+
+from .digest import digest
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,18 @@ def prepare(fn, configs, seed: int) -> list[Run]:
         if not isinstance(config, Mapping):
             raise ValueError(f"config {index} must map names of parameters to values, found {config!r}")
         try:
-            digest = joblib.hash((name, seed, dict(config)))
-            if digest != joblib.hash(cloudpickle.loads(cloudpickle.dumps((name, seed, dict(config))))):
+            identity = name, seed, dict(config)
+            found = digest(identity)
+            if found != digest(cloudpickle.loads(cloudpickle.dumps(identity))):
                 raise TypeError(
                     "a copy of it hashes differently (as with tensors), so its results could not be found again"
                 )
-            seen[digest] += 1
-            key = f"{digest}-{seen[digest]}"
+            seen[found] += 1
+            key = f"{found}-{seen[found]}"
             run_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
             with_seed = {"seed": run_seed} if needs_seed and "seed" not in config else {}
             payload = cloudpickle.dumps((fn, {**config, **with_seed}))
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
                 "itself, give what the run needs to make it (a name, a path, numbers)"
@@ -80,13 +81,12 @@ def _requires_seed(fn) -> bool:
 
 
 def _source(fn) -> str:
-    """A hash of the text of `fn`, or of its code where there is no text, and of the defaults of its arguments."""
-    code = getattr(fn, "__code__", None)
-    defaults = [getattr(fn, name, None) for name in ("__defaults__", "__kwdefaults__")]
-    try:
-        text = getsource(fn).encode()
-    except (OSError, TypeError):  # typed at a prompt, or a builtin
-        text = b"" if code is None else marshal.dumps(code.replace(co_firstlineno=1))
-    with suppress(pickle.PicklingError, TypeError):  # what can't be hashed is not told apart
-        text += joblib.hash(defaults).encode() if any(defaults) else b""
-    return hashlib.sha256(text).hexdigest()[:12] if text else "unknown"
+    """A hash of the code of `fn`, its text, which has decorators as well, and the defaults of its arguments."""
+    parts = [getattr(fn, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__")]
+    with suppress(OSError, TypeError):  # typed at a prompt, or a builtin
+        parts.append(getsource(fn))
+    if not any(parts):
+        return "unknown"
+    with suppress(pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return digest(parts)[:12]
+    return digest([parts[0], *parts[3:]])[:12]  # defaults that can't be hashed are not told apart
