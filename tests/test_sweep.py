@@ -2,7 +2,10 @@
 
 import os
 import pickle
+import re
+import shutil
 import threading
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +16,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from rlrepro.fixes import sweep
 from rlrepro.fixes.sweep import groups, runner, task
+from rlrepro.fixes.sweep.neighbours import neighbour
 from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 from .policies import distance, weights
@@ -139,6 +143,24 @@ def test_schedules_of_other_values_or_code_have_other_results():
     schedules = [linear(1e-3), linear(1e-3), linear(1e-4), lambda remaining: 1e-3]
     keys = [runner._keys([{**SIZES, "learning_rate": each}], 64)[0] for each in schedules]
     assert keys[0] == keys[1] and len(set(keys)) == 3
+
+
+@pytest.mark.slow
+def test_results_of_an_interrupted_sweep_are_where_its_message_says(monkeypatch):
+    def interrupted(run_task, payloads, **options):
+        run_task(**payloads[0])
+        raise KeyboardInterrupt
+
+    sizes = {**SIZES, "n_steps": 32}
+    with monkeypatch.context() as replaced, pytest.raises(KeyboardInterrupt) as raised:
+        replaced.setattr(neighbour("train_many"), "train_many", interrupted)
+        sweep([sizes, {**sizes, "n_envs": 2}], 32, progress=False)
+    (folder,) = re.findall("resume='(.*)'", raised.value.__notes__[0])
+    (kept,) = Path(folder).glob("*.pickle")
+    written = kept.stat().st_mtime_ns
+    outcomes = sweep([sizes, {**sizes, "n_envs": 2}], 32, resume=folder, n_jobs=1, progress=False)
+    assert [outcome.error for outcome in outcomes] == [None, None] and kept.stat().st_mtime_ns == written
+    shutil.rmtree(folder)
 
 
 class Ending(gym.Wrapper):

@@ -1,10 +1,8 @@
 """sweep(configs, total_timesteps): PPO with many configurations, batched where that is possible."""
 
-import os
 import pickle
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,7 @@ def sweep(
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
             computed again. They are identified by the config, with the code of functions in it, `seed` and
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
-            another folder
+            another folder. None keeps results until the end of the call; if it is interrupted, a message says where
 
     If a member of an ensemble fails or ends its process, the others are trained again without it. A run that fails is
     an Outcome with its traceback in `error`.
@@ -61,17 +59,17 @@ def sweep(
             raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
     at_once = joblib.cpu_count() if n_jobs is None else neighbour("train_many.threads").at_least_one("n_jobs", n_jobs)
     seeded = [{"seed": seed, **config} for config in configs]
-    keys, replies = [None] * len(configs), {}
-    with ExitStack() as stack:
-        if resume is not None:
-            folder = neighbour("train_many.result_folder").ResultFolder(Path(os.path.abspath(resume)))  # noqa: PTH100
-            keys = _keys(seeded, total_timesteps)
-            stack.enter_context(folder)
-            replies = {index: reply for index, key in enumerate(keys) if (reply := folder.load(key)) is not None}
+    results, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps)
+    if resume is not None and None in keys:
+        raise ValueError(
+            f"with resume, a config must consist of values and functions, found {configs[keys.index(None)]!r}"
+        )
+    with results.results_in(resume) as folder:
+        replies = {index: reply for index, key in enumerate(keys) if key and (reply := folder.load(key)) is not None}
         missing = [index for index in range(len(configs)) if index not in replies]
         tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once, device)
         tasks = [[missing[each] for each in task] for task in tasks]
-        common = None if resume is None else folder.path, total_timesteps, device
+        common = folder.path, total_timesteps, device
         while tasks:
             payloads = [
                 cloudpickle.dumps(([seeded[each] for each in task], [keys[each] for each in task], *common))
@@ -82,6 +80,7 @@ def sweep(
                 [{"payload": payload} for payload in payloads],
                 n_jobs=min(at_once, len(tasks)),
                 threads=threads,
+                resume=results.NoResults(),  # a task keeps those of its configs
                 progress=progress,
             )
             again = []
@@ -97,16 +96,16 @@ def sweep(
     ]
 
 
-def _keys(configs: list[Mapping], total_timesteps: int) -> list[str]:
-    """The name of each config's result; one that comes again has its number as well."""
+def _keys(configs: list[Mapping], total_timesteps: int) -> list[str | None]:
+    """The name of each config's result; one that comes again has its number as well. None for one that can't be
+    identified."""
     seen, keys = Counter(), []
     for config in configs:
         try:
             key = neighbour("train_many.digest").digest((dict(config), total_timesteps))
-        except (pickle.PicklingError, AttributeError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"with resume, a config must consist of values and functions, found {config!r}: {error}"
-            ) from error
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError):
+            keys.append(None)
+            continue
         seen[key] += 1
         keys.append(f"{key}-{seen[key]}")
     return keys

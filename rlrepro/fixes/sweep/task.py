@@ -31,14 +31,13 @@ class Reply:
 
 def run_task(payload: bytes) -> list[Reply]:
     """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are kept in the folder
-    under their keys, if there is one, as soon as they are there."""
+    under their keys, unless these are None, as soon as they are there."""
     configs, keys, folder, total_timesteps, device = pickle.loads(payload)
     replies = _train(configs, total_timesteps, device)
-    if folder is not None:
-        results = neighbour("train_many.result_folder").ResultFolder(folder)  # which the sweep has locked
-        for key, reply in zip(keys, replies, strict=True):
-            if reply.error is None:
-                results.keep(key, reply)
+    results = neighbour("train_many.result_folder").ResultFolder(folder)  # which the sweep has locked
+    for key, reply in zip(keys, replies, strict=True):
+        if key is not None and reply.error is None:
+            results.keep(key, reply)
     return replies
 
 

@@ -2,7 +2,11 @@
 
 import os
 import pickle
+import shutil
+import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import cloudpickle
@@ -72,3 +76,40 @@ class ResultFolder:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+
+
+class NoResults:
+    """For a caller that keeps results by itself."""
+
+    path = None
+
+    def keys(self) -> set[str]:
+        return set()
+
+    def load(self, key: str) -> None:
+        return None
+
+    def keep(self, key: str, result) -> None:
+        pass
+
+
+@contextmanager
+def results_in(folder: str | Path | NoResults | None) -> Iterator[ResultFolder | NoResults]:
+    """This folder for results. None is a temporary one, removed at the end, unless the call is interrupted."""
+    if isinstance(folder, NoResults):
+        yield folder
+        return
+    is_temporary = folder is None
+    path = Path(tempfile.mkdtemp(prefix="train_many-") if is_temporary else folder).absolute()
+    with ResultFolder(path) as results:
+        try:
+            yield results
+        except BaseException as raised:
+            if results.keys():
+                advice = f"What has finished is kept: call again with resume={str(path)!r} for the rest."
+                raised.add_note(advice) if hasattr(raised, "add_note") else warnings.warn(advice, stacklevel=2)  # 3.10
+                is_temporary = False
+            raise
+        finally:
+            if is_temporary:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,9 +1,7 @@
 """train_many(fn, configs): many independent training runs at once, on one machine or on a cluster."""
 
 import operator
-import shutil
 import sys
-import tempfile
 import threading
 import traceback
 import warnings
@@ -20,7 +18,7 @@ from tqdm.auto import tqdm
 
 from .gpus import visible_cards
 from .isolated_worker import IsolatedWorkers
-from .result_folder import ResultFolder
+from .result_folder import ResultFolder, results_in
 from .runs import Run, has_name, prepare
 from .threads import at_least_one, thread_budget
 from .worker_main import Reply
@@ -112,7 +110,7 @@ def train_many(
             "another function's. Define it with def, and put what it is bound to into the configs"
         )
     runs = prepare(fn, list(configs), operator.index(seed))
-    with _folder(resume) as folder:
+    with results_in(resume) as folder:
         outcomes = {run.key: _outcome(run, folder.load(run.name)) for run in runs}
         missing = [run for run in runs if outcomes[run.key].error is not None]
         of_other_source = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
@@ -141,25 +139,6 @@ def train_many(
                     last_line = outcome.error.strip().splitlines()[-1]
                     bar.write(f"failed: {run.config}: {last_line}", file=sys.stderr)
     return [outcomes[run.key] for run in runs]
-
-
-@contextmanager
-def _folder(resume):
-    """The folder for results; a temporary one is removed at the end, unless the call is interrupted."""
-    is_temporary = resume is None
-    path = Path(tempfile.mkdtemp(prefix="train_many-")) if is_temporary else Path(resume)
-    with ResultFolder(path) as folder:
-        try:
-            yield folder
-        except BaseException as raised:
-            if any(path.glob("*.pickle")):
-                advice = f"What has finished is kept: call again with resume={str(path)!r} for the rest."
-                raised.add_note(advice) if hasattr(raised, "add_note") else warnings.warn(advice, stacklevel=2)  # 3.10
-                is_temporary = False
-            raise
-        finally:
-            if is_temporary:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _outcome(run: Run, reply: Reply | None) -> Outcome:
