@@ -3,6 +3,7 @@
 import linecache
 import random
 import runpy
+import tracemalloc
 from functools import partial, wraps
 
 import cloudpickle
@@ -173,3 +174,16 @@ def test_defaults_and_code_without_text_are_part_of_a_function():
         typed.append(runs._source(names["fn"]))
     assert typed[0] != typed[1] and "unknown" not in typed
     assert runs._source(abs) == "unknown"
+
+
+def test_what_waits_is_not_pickled_yet():
+    data = bytes(2**20)
+
+    def held(x):
+        return data[x]
+
+    tracemalloc.start()
+    waiting = runs.prepare(held, [{"x": x} for x in range(50)], 0)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 2**20 and len(waiting[0].payload()) > 2**20

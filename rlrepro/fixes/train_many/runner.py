@@ -173,7 +173,7 @@ def _workers(backend: str, n_jobs, threads, gpus, cards, timeout, retries):
 
 
 def _execute(run: Run, workers, folder: ResultFolder) -> tuple[Run, Outcome]:
-    reply = workers.call(run.payload, run.seed)
+    reply = workers.call(run.payload(), run.seed)
     outcome = _outcome(run, reply)
     if outcome.error is None:
         folder.keep(run.name, reply)

@@ -4,7 +4,7 @@ import hashlib
 import pickle
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter, getsource, signature
@@ -22,13 +22,18 @@ class Run:
     key: str  # of its config
     source: str  # of the function: a hash
     config: Mapping[str, Any]
-    payload: bytes  # fn and config
+    fn: Callable
+    arguments: dict[str, Any]
     seed: int
 
     @property
     def name(self) -> str:
         """Of its result."""
         return f"{self.key}-{self.source}"
+
+    def payload(self) -> bytes:
+        """For another process; pickled when it is sent, because those of all runs at once could fill the memory."""
+        return cloudpickle.dumps((self.fn, self.arguments))
 
 
 def prepare(fn, configs, seed: int) -> list[Run]:
@@ -51,13 +56,13 @@ def prepare(fn, configs, seed: int) -> list[Run]:
             key = f"{found}-{seen[found]}"
             run_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
             with_seed = {"seed": run_seed} if needs_seed and "seed" not in config else {}
-            payload = cloudpickle.dumps((fn, {**config, **with_seed}))
+            runs.append(Run(key, source, config, fn, {**config, **with_seed}, run_seed))
+            runs[-1].payload()  # raises here, before anything runs
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
                 "itself, give what the run needs to make it (a name, a path, numbers)"
             ) from error
-        runs.append(Run(key, source, config, payload, run_seed))
     return runs
 
 
