@@ -62,7 +62,9 @@ def train_many(
     Returns one Outcome per config, in the same order.
 
     Args:
-        fn: may be defined in a notebook; it is sent to the processes with cloudpickle, and so are the configs.
+        fn: may be defined in a notebook; it is sent to the processes with cloudpickle, and so are the configs. A
+            process takes one run after another, so whatever `fn` changes in it (a default of torch, an environment
+            variable) stays changed for the next run, except for random generators and the number of threads.
         n_jobs: runs at once; None is one per core (with Ray: all that its cluster has room for, also if it grows).
         threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
