@@ -39,6 +39,12 @@ def test_a_table_without_pandas_is_a_list(monkeypatch):
     assert rows == [{"x": x, "loss": 0.5, "seed": 7, "seconds": 1.5, "error": None} for x in (1, 2)]
 
 
+def test_what_runs_returned_hides_no_other_column():
+    (row,) = table([outcome({"error": 0.5, "rate": 0.2}, rate=0.1)]).to_dict("records")
+    returned = {"error_returned": 0.5, "rate_returned": 0.2}
+    assert row == {"rate": 0.1, "seed": 7, **returned, "seconds": 1.5, "error": None}
+
+
 @pytest.mark.slow
 def test_numbers_that_runs_return_are_values():
     assert table(train_many(abs_of, [{"x": -3}], n_jobs=1, progress=False))["value"].tolist() == [3]

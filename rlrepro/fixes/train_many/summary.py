@@ -12,13 +12,17 @@ POINTS = 200  # of a curve
 def table(outcomes: Iterable):
     """A row for each Outcome of `train_many` or `sweep`: its config, its seed and seconds, the last line of its error,
     and what it returned: a number as "value", the numbers of a mapping under their names, and of a `Trained` of
-    `sweep`, the number of "episodes" and the mean "return" of the last 100. A pandas.DataFrame, or where pandas is not
-    installed, a list of dicts."""
+    `sweep`, the number of "episodes" and the mean "return" of the last 100. A returned name that is taken ends in
+    "_returned". A pandas.DataFrame, or where pandas is not installed, a list of dicts."""
     rows = []
     for outcome in outcomes:
         error = outcome.error and outcome.error.strip().splitlines()[-1]
         config, after = {"seed": outcome.seed, **outcome.config}, {"seconds": outcome.seconds, "error": error}
-        rows.append((dict(outcome.config) | config, _numbers(outcome.value), after))
+        numbers = {
+            f"{name}_returned" if name in config or name in after else name: number
+            for name, number in _numbers(outcome.value).items()
+        }
+        rows.append((dict(outcome.config) | config, numbers, after))
     names = dict.fromkeys(name for part in zip(*rows, strict=True) for each in part for name in each)
     rows = [{name: (after | numbers | config).get(name) for name in names} for config, numbers, after in rows]
     try:
