@@ -78,7 +78,7 @@ def imports(path):
         ("lab/*.py", r"rlrepro(?!\.lab|\.metadata)|\.\.|tianshou|torchrl|stable_baselines3"),
         ("evidence/**/*.py", r"rlrepro\.(?!evidence|lab|metadata)"),
         ("fit/*.py", r"rlrepro\.(?!lab|fit|fixes)|\.\."),
-        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.(units|garbage_collector)|evidence|metadata)"),
+        ("doctor/**/*.py", r"rlrepro\.(?!doctor|lab\.(units|garbage_collector|lazy_imports)|evidence|metadata)"),
         ("cases/**/*.py", r"rlrepro\.(?!lab|evidence|fixes|fit|doctor|cases)"),
         ("course/exercises/*.py", r"rlrepro\.(?!course\.exercises|lab|evidence|fit|fixes|cases|doctor)"),
         ("course/widgets.py", r"rlrepro\.(?!lab|fit|evidence\.figures)"),

@@ -212,6 +212,7 @@ def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path)
     [
         ({"learning_rate": 1e-3}, {}, "config 0 must map parameters of PPO, with env"),
         ({**SIZES, "learning_rate": threading.Lock()}, {"resume": "folder"}, "values and functions"),
+        ({**SIZES, "policy_kwargs": torch.ones(3)}, {"resume": "folder"}, "values and functions"),
         (SIZES, {"n_jobs": 0}, "n_jobs must be"),
     ],
 )

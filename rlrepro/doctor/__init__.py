@@ -9,10 +9,11 @@ with watch():
     train()
 """
 
-import lazy_loader
+from rlrepro.lab.lazy_imports import attach
 
-_load, __dir__, __all__ = lazy_loader.attach(
+__getattr__, __dir__, __all__ = attach(
     __name__,
+    extra="watch",
     submod_attrs={
         "scan": ["Scan", "examine"],
         "finding": ["Finding", "Rule"],
@@ -21,14 +22,3 @@ _load, __dir__, __all__ = lazy_loader.attach(
         "live.watch": ["watch"],
     },
 )
-
-
-def __getattr__(name: str):
-    try:
-        return _load(name)
-    except ModuleNotFoundError as error:
-        from rlrepro.metadata import advice
-
-        if (said := advice(f"rlrepro.doctor.{name}", "watch", error)) is None:
-            raise
-        raise ModuleNotFoundError(said, name=error.name) from error

@@ -48,9 +48,8 @@ def sweep(
     an Outcome with its traceback in `error`.
 
     Raises ValueError for a config without `env` or an invalid number, or, with `resume`, a config that can't be
-    identified; RuntimeError if
-    another call is using that folder, and OSError if it can't be written to; ImportError if the folders `ensemble_ppo`
-    and `train_many` are not there.
+    identified; RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if
+    the folders `ensemble_ppo` and `train_many` are not there.
     """
     many = neighbour("train_many")
     configs = list(configs)
@@ -102,7 +101,7 @@ def _keys(configs: list[Mapping], total_timesteps: int) -> list[str | None]:
     seen, keys = Counter(), []
     for config in configs:
         try:
-            key = neighbour("train_many.digest").digest((dict(config), total_timesteps))
+            key = neighbour("train_many.digest").identify((dict(config), total_timesteps))
         except (pickle.PicklingError, AttributeError, TypeError, ValueError):
             keys.append(None)
             continue

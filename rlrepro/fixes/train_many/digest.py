@@ -2,6 +2,7 @@
 
 from types import CodeType, FunctionType
 
+import cloudpickle
 from joblib.hashing import NumpyHasher
 
 PARTS = (  # of code: all but its name, its file and its lines; the last since Python 3.11
@@ -33,3 +34,11 @@ def digest(value) -> str:
     """32 hexadecimal digits, which are the same in every process of the same Python. Raises TypeError, AttributeError,
     ValueError or PicklingError for what can't be pickled."""
     return Digest().hash(value)
+
+
+def identify(value) -> str:
+    """The digest of what is to be found again in another process. Raises TypeError, too, if a copy has another one."""
+    found = digest(value)
+    if found != digest(cloudpickle.loads(cloudpickle.dumps(value))):
+        raise TypeError("a copy of it hashes differently (as with tensors), so its results could not be found again")
+    return found

@@ -79,10 +79,10 @@ def train_many(
         resume: a folder where each result is written as soon as it is there; results in it are not computed again. They
             are identified by the name, the text and the code of `fn`, the config, with the code of functions in it, and
             `seed`: after an edit of `fn`, or with another Python, a warning says that they are computed again, and both
-            are kept. What these functions call is not compared. A `fn` without a
-            unique name (a lambda, a partial, a closure, anything bound to an object) is refused; a decorated function
-            is accepted if its module has it under that name. None keeps results until the end of the call; if the call
-            is interrupted, they are kept, and the message says where.
+            are kept. What these functions call is not compared. A `fn` without a unique name (a lambda, a partial, a
+            closure, anything bound to an object) is refused; a decorated function is accepted if its module has it
+            under that name. None keeps results until the end of the call; if the call is interrupted, they are kept,
+            and the message says where.
         seed: Python's, NumPy's and torch's generators are seeded before each run, from this seed and its config, so it
             doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` is given that seed
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).

@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from .digest import digest
+from .digest import digest, identify
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,7 @@ def prepare(fn, configs, seed: int) -> list[Run]:
         if not isinstance(config, Mapping):
             raise ValueError(f"config {index} must map names of parameters to values, found {config!r}")
         try:
-            identity = name, seed, dict(config)
-            found = digest(identity)
-            if found != digest(cloudpickle.loads(cloudpickle.dumps(identity))):
-                raise TypeError(
-                    "a copy of it hashes differently (as with tensors), so its results could not be found again"
-                )
+            found = identify((name, seed, dict(config)))
             seen[found] += 1
             key = f"{found}-{seen[found]}"
             run_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
