@@ -66,7 +66,7 @@ def test_sizes_reach_a_script_as_options(tmp_path):
     [
         (MARKED + "if True:" + TRAINS, None, {}, r"trains while it is imported, at .*train.py:15: optimizer.step\(\)"),
         (FLAT, "learn", {}, r"trains while it is imported, at .*train.py:14: optimizer.step\(\)"),
-        (SETUP, None, {}, "nothing to plan: mark one update"),
+        (SETUP, None, {}, "does not train when it is run: mark one update"),
         (SETUP, "learn", {}, r"has learn, but no make\(\)"),
         (SETUP, "absent", {}, "no function 'absent'"),
         (
@@ -104,3 +104,9 @@ def test_a_script_that_trains_in_a_pool_is_refused_and_does_not_hang(tmp_path, r
     )
     done = run_cli("fit", tmp_path / "train.py", "--gib", "1", timeout=120)
     assert done.returncode == 2 and "it trains in processes that it forks" in done.stderr
+
+
+@pytest.mark.parametrize("text", [MAIN, FLAT], ids=["guarded", "flat"])
+def test_a_script_is_run_once(tmp_path, text):
+    planned(tmp_path, f"open({str(tmp_path / 'runs.txt')!r}, 'a').write('.')\n" + text)
+    assert (tmp_path / "runs.txt").read_text() == "."

@@ -4,6 +4,7 @@ import importlib.util
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
+from symtable import symtable
 from sys import stderr
 from unittest.mock import patch
 
@@ -14,13 +15,8 @@ from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan
 from rlrepro.fit.own_update import OwnUpdateRun, plan_update
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
-from rlrepro.fit.training import folder_on_path, plan_training, script
+from rlrepro.fit.training import HOW, folder_on_path, plan_training, script
 from rlrepro.fit.user_code import cannot_plan, own_line
-
-HOW = (
-    "mark one update, step(state, ...), with @rlrepro.fit.plannable(make), or a function that trains with "
-    "@rlrepro.fit.plannable(), or call them make and step"
-)
 
 
 def plan_file(
@@ -30,21 +26,19 @@ def plan_file(
     `step`. A file without these is run as a script with `arguments`, until its optimizers have made a few steps.
 
     The file is imported within the plan, on tensors that take no memory. Raises CannotPlan if there is no such file
-    or function, if it fails, and if it trains while it is imported although it has such a function.
+    or function, if it fails, and if it has such a function but trains while it is imported.
     """
     if not path.is_file():
         raise CannotPlan(f"{path} is not a file")
     with redirect_stdout(stderr), patch("sys.argv", [str(path), *arguments]):  # stdout is for the plan
+        if name is None and not _has_update(path):
+            return plan_training(script(path, arguments), device=device, device_memory_gib=gib, **sizes)
         with OwnUpdateRun(device, MeasuredAlone("cpu")):
             make, step, given = _find(path, name)
-            takes = {} if step is None else default_sizes(step) | given
+            takes = default_sizes(step) | given
         if make is None:
-            if step is None:
-                train = script(path, arguments)
-            else:
-                check_sizes(step, takes | sizes)
-                train = _reloaded(path, name)
-            return plan_training(train, device=device, device_memory_gib=gib, **takes | sizes)
+            check_sizes(step, takes | sizes)
+            return plan_training(_reloaded(path, name), device=device, device_memory_gib=gib, **takes | sizes)
 
         def make_again(**every):
             make, step, _ = _find(path, name)
@@ -68,17 +62,28 @@ def _reloaded(path: Path, name: str | None) -> Callable:
     return train
 
 
+def _has_update(path: Path) -> bool:
+    """Whether the file marks a function, or has functions `make` and `step`. Its text tells, without running it."""
+    text = path.read_bytes()
+    try:
+        symbols = symtable(text, str(path), "exec").get_symbols()
+    except (SyntaxError, ValueError):  # running it will say what is wrong
+        return False
+    functions = {each.get_name() for each in symbols if each.is_namespace() or each.is_imported()}
+    return b"plannable(" in text or {"make", "step"} <= functions
+
+
 class _Trains(BaseException):
     """A file trains while it is imported. Not an Exception, so that no handler in the file stops this."""
 
 
 def _load(path: Path):
-    """(the module in that file, imported anew; the line at which that ended because the file trains, or None)."""
+    """The module in that file, imported anew."""
 
     def end(*_):
         raise _Trains(own_line())
 
-    handle, line = register_optimizer_step_pre_hook(end), None
+    handle = register_optimizer_step_pre_hook(end)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
@@ -87,25 +92,21 @@ def _load(path: Path):
     except CannotPlan:
         raise
     except _Trains as trains:
-        line = str(trains)
+        raise CannotPlan(
+            f'{path} trains while it is imported, at {trains}\nput that under `if __name__ == "__main__":`, or into a '
+            f"function, and {HOW}"
+        ) from None
     except (Exception, SystemExit) as error:
         raise cannot_plan(error, f"{path} can't be imported, so it") from error
     finally:
         handle.remove()
-    return module, line
+    return module
 
 
 def _find(path: Path, name: str | None):
-    """(make, step, sizes): without make, step trains; without step, the file is a script."""
-    module, line = _load(path)
+    """(make, step, sizes); without make, step trains."""
+    module = _load(path)
     marked = [each for each in vars(module).values() if hasattr(each, ATTRIBUTE)]
-    if line is not None:
-        if name is None and not marked:
-            return None, None, {}
-        raise CannotPlan(
-            f'{path} trains while it is imported, at {line}\nput that under `if __name__ == "__main__":`, or into a '
-            f"function, and {HOW}"
-        )
     if name is not None:
         if not callable(step := getattr(module, name, None)):
             raise CannotPlan(f"{module.__file__} has no function {name!r}")
@@ -114,10 +115,8 @@ def _find(path: Path, name: str | None):
         raise CannotPlan(f"{module.__file__} has several functions to plan: choose one of {names}, as FILE:FUNCTION")
     else:
         step = marked[0] if marked else getattr(module, "step", None)
-    if step is None:
-        if "__main__" not in Path(module.__file__).read_text():
+        if step is None:
             raise CannotPlan(f"{module.__file__} has nothing to plan: {HOW}")
-        return None, None, {}
     make, sizes = getattr(step, ATTRIBUTE, (None, {}))
     if make is None and not hasattr(step, ATTRIBUTE):
         make = getattr(module, "make", None)

@@ -16,6 +16,14 @@ from rlrepro.fit.own_update import OwnUpdatePlanner
 
 STEPS = 20  # of one optimizer, with two at least of every other: each has its state then, and loops have come round
 MOST_STEPS = 200  # of one optimizer, if another never steps
+HOW = (
+    "mark one update, step(state, ...), with @rlrepro.fit.plannable(make), or a function that trains with "
+    "@rlrepro.fit.plannable(), or call them make and step"
+)
+TOO_SHORT = (
+    f"ended before an optimizer had made {STEPS} steps: give arguments with which it trains longer, or starts to learn "
+    "sooner"
+)
 LOGGERS = ("torch.utils.tensorboard", "wandb")  # a plan logs nothing
 
 
@@ -29,10 +37,7 @@ def plan_training(train, *, device: str = "cuda", device_memory_gib: float | Non
     def step(_, **given):
         with _stopped_early():
             train(**given)
-            raise CannotPlan(
-                f"it ended before an optimizer had made {STEPS} steps: give arguments with which it trains longer, or "
-                "starts to learn sooner"
-            )
+            raise CannotPlan(f"it {TOO_SHORT}")
 
     planner = OwnUpdatePlanner(lambda: None, step, device, updates=1)
     return planner.plan(device_memory_gib=device_memory_gib, **sizes)
@@ -48,6 +53,7 @@ def script(path: Path, arguments: tuple[str, ...] = ()):
                 runpy.run_path(str(path), run_name="__main__")
             except SystemExit as error:
                 raise CannotPlan(f"{path} left with exit code {error.code}: see its message above") from error
+        raise CannotPlan(f"{path} {TOO_SHORT}. If it does not train when it is run: {HOW}")
 
     return train
 
