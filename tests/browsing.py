@@ -64,7 +64,7 @@ INKS = """all => all.map(e => {
 })"""
 
 
-def open_page(context, site, name, visit=None):
+def open_page(context, site, name, visit=None, until="networkidle"):
     page, visit = context.new_page(), visit or Visit()
     page.on("console", lambda message: visit.errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: visit.errors.append(str(error)))
@@ -79,7 +79,7 @@ def open_page(context, site, name, visit=None):
     allowed = limit(PAGE_SECONDS)
     page.set_default_timeout(allowed * 1000)
     try:
-        page.goto(site + name, wait_until="networkidle")
+        page.goto(site + name, wait_until=until)
     except PageTimeout as error:
         raise TookTooLong(overrun(f"loading {site + name} in the browser", allowed)) from error
     return page
