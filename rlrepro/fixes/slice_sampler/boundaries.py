@@ -24,8 +24,9 @@ class Boundaries:
             values = self._read(storage, slice(before.start, cells.stop))
         else:
             values = torch.cat([self._read(storage, before), self._read(storage, cells)])
-        starts = values[1:] != values[:-1] if self.are_ids else values[:-1]
-        return starts.cpu().numpy()
+        if self.are_ids:
+            return (values[1:] != values[:-1]).cpu().numpy()
+        return values.cpu().numpy()[:-1]
 
     def changes(self, storage, cells: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Whether a trajectory starts between each of these cells (rows, steps) and the next one of its row, in the
@@ -42,15 +43,15 @@ class Boundaries:
                 f"expected {' or '.join(map(repr, self.keys))} in every transition of the storage; some lack it. Store "
                 "it with each, or name another entry with end_key or traj_key"
             )
-        if self.are_ids or len(values) == 1:
-            return values[0] if self.are_ids else values[0] != 0
+        if self.are_ids or (len(values) == 1 and values[0].dtype is torch.bool):
+            return values[0]
         return torch.stack([value != 0 for value in values]).any(0)
 
     def _checked(self, key, values, storage):
         """The values as (cells, columns)."""
         is_real = isinstance(values, torch.Tensor) and not values.is_complex()
-        if is_real and storage.ndim == values.ndim == 1:  # the usual case, first because each sample asks
-            return values.unsqueeze(1)
+        if is_real and storage.ndim == 1 and values.shape[1:] in ((), (1,)):  # the usual case: each sample asks
+            return values.reshape(-1, 1)
         kind = "id" if self.are_ids else "flag"
         if not is_real:
             kind_stored = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__

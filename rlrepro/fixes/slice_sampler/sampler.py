@@ -90,7 +90,8 @@ class IncrementalSliceSampler(SliceSampler):
             times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
         columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
         device = getattr(storage, "device", None)
-        if any(self.span) or is_padded or (lengths < slice_len).any() or not builds_index(self):
+        are_short = not self.strict_length and (lengths < slice_len).any()
+        if any(self.span) or is_padded or are_short or not builds_index(self):
             return self._sample_slices(
                 torch.from_numpy(lengths).to(device),
                 torch.from_numpy(np.stack([times, *columns], 1)).to(device),

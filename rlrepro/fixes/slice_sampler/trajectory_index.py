@@ -33,14 +33,12 @@ class TrajectoryIndex:
 
     def append(self, starts: np.ndarray) -> None:
         """Add steps; `starts`: (steps, columns), whether a trajectory starts there."""
-        times, columns = np.nonzero(starts) if self.columns > 1 else (np.flatnonzero(starts), 0)
+        times, columns = (starts.ravel().nonzero()[0], None) if self.columns == 1 else starts.nonzero()
+        times += self.time
         if len(times) and self.columns == 1:
-            times = times + self.time
-            lengths = times - np.concatenate([self._opened, times[:-1]])
+            self._push(times - 1, times - np.concatenate([self._opened, times[:-1]]))
             self._opened[0] = times[-1]
-            self._push(times - 1, columns, lengths)
         elif len(times):
-            times = times + self.time
             order = np.argsort(columns, kind="stable")  # column by column, each in order of time
             time, column = times[order], columns[order]
             is_first = np.concatenate([[True], column[1:] != column[:-1]])
@@ -50,7 +48,7 @@ class TrajectoryIndex:
             self._opened[column[is_last]] = time[is_last]
             lengths = np.empty_like(time)
             lengths[order] = time - before
-            self._push(times - 1, columns, lengths)
+            self._push((times - 1) * self.columns + columns, lengths)
         self.time += len(starts)
         self._update_ends()
 
@@ -58,7 +56,7 @@ class TrajectoryIndex:
         """Add finished trajectories with these last steps, in any order, and add nothing later: at `time`, no column is
         in a trajectory."""
         order = np.argsort(last, kind="stable")
-        self._push(last[order], columns[order], lengths[order])
+        self._push((last * self.columns + columns)[order], lengths[order])
         self.time = time
         self._opened[:] = time
         self._count = self._last - self._first
@@ -79,34 +77,35 @@ class TrajectoryIndex:
     def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First step, column and length of these trajectories, numbered from 0 in the order in which they ended; those
         that have not ended come last."""
-        last, lengths = (each.take(self._first + which) for each in self._queue)
+        last, lengths = self._queue[0].take(self._first + which), self._queue[1].take(self._first + which)
         columns = np.zeros_like(last)
         if self.columns > 1:
             last, columns = np.divmod(last, self.columns)
         starts = np.maximum(last - lengths + 1, self.oldest)
         return starts, columns, last - starts + 1
 
-    def _push(self, last, columns, lengths):
+    def _push(self, ends, lengths):
         is_long = lengths >= self.shortest
-        count = np.count_nonzero(is_long)
-        self._write((last * self.columns + columns)[is_long], lengths[is_long])
-        self._last += count
+        self._write(ends[is_long], lengths[is_long])
+        self._last += np.count_nonzero(is_long)
 
     def _write(self, ends, lengths):
         """Write behind the queue, in a longer array if this one is full."""
-        if self._last + len(ends) > self._queue.shape[1]:
-            live = self._queue[:, self._first : self._last]
-            self._queue = np.empty((2, int((live.shape[1] + len(ends)) * GROWTH) + 1), dtype=np.int64)
-            self._queue[:, : live.shape[1]] = live
-            self._first, self._last = 0, live.shape[1]
-        self._queue[:, self._last : self._last + len(ends)] = ends, lengths
+        begin, end = self._last, self._last + len(ends)
+        if end > self._queue.shape[1]:
+            live = self._queue[:, self._first : begin]
+            begin, end = live.shape[1], live.shape[1] + len(ends)
+            self._queue = np.empty((2, int(end * GROWTH) + 1), dtype=np.int64)
+            self._queue[:, :begin] = live
+            self._first, self._last = 0, begin
+        self._queue[0, begin:end], self._queue[1, begin:end] = ends, lengths
 
     def _update_ends(self):
         """Drop trajectories that are overwritten, or too short by now. Write those that have not ended behind the
         queue, where the next ones that end will replace them."""
         ends = self._queue[0, self._first : self._last]
-        self._first += int(np.searchsorted(ends, (self.oldest + self.shortest - 1) * self.columns))
+        self._first += int(ends.searchsorted((self.oldest + self.shortest - 1) * self.columns))
         lengths = self.time - np.maximum(self._opened, self.oldest)
-        is_long = np.flatnonzero(lengths >= self.shortest)
+        (is_long,) = (lengths >= self.shortest).nonzero()
         self._write((self.time - 1) * self.columns + is_long, lengths[is_long])
         self._count = self._last - self._first + len(is_long)

@@ -62,13 +62,13 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
         """So many different integers from `first` to `last`, exclusive, each order of them as likely as any other."""
         if last - first < 4 * count:
             return first + self._random(torch.randperm, last - first)[:count]
-        numbers, places = np.arange(count), self._random(torch.randint, first, last, (count,))
-        while True:
+        while True:  # some more than are needed, to have enough without those that are repeated
+            places = self._random(torch.randint, first, last, (count + count // 4,))
+            numbers = np.arange(len(places))
             self._drawn_by[places] = numbers
-            twice = self._drawn_by[places] != numbers
-            if not (repeated := np.count_nonzero(twice)):
-                return places
-            places[twice] = self._random(torch.randint, first, last, (repeated,))
+            places = places[self._drawn_by[places] == numbers]
+            if len(places) >= count:
+                return places[:count]
 
     def _start_epoch(self, count: int):
         self.len_storage, self._next = count, 0
