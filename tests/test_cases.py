@@ -142,7 +142,9 @@ def test_measurements_take_a_bench_and_plots_take_records(case):
 @each_case
 def test_reference_records_are_as_declared(case):
     paths = sorted(ROOT.glob(f"results/*/{case.CHAPTER}.jsonl"))
-    assert paths
+    assert paths, (
+        f"no records of {case.CHAPTER} in results/*/: copy there what `rlrepro reproduce --profile full` wrote"
+    )
     for path in paths:
         for record in read_records(path):
             prefix, _, name = record.name.partition(".")

@@ -42,7 +42,7 @@ def fixed_by_doctor(path, versions=OLD):
 
 
 @pytest.mark.parametrize("title", TROUBLED)
-def test_what_was_cured_is_not_found_again(tmp_path, title):
+def test_what_was_fixed_is_not_found_again(tmp_path, title):
     expected, given, text = TROUBLED[title]
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(text))

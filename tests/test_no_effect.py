@@ -100,4 +100,6 @@ def changed(change):
 @pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.id)
 def test_the_outcome_without_an_effect_is_the_one_written_down(claim):
     outcomes = {change: claim.verdict(changed(change)).outcome for change in CHANGES}
+    row = f"{','.join([claim.id, *outcomes.values()])},BECAUSE"
+    assert claim.id in TABLE, f"add a row to tests/no_effect.csv, if these are the outcomes that you expect: {row}"
     assert outcomes == {change: TABLE[claim.id][change] for change in CHANGES}

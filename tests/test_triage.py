@@ -10,9 +10,9 @@ import re
 import pytest
 
 from rlrepro.cases import all_claims
-from rlrepro.course.site.front_page import NOT_MEASURED, gain
+from rlrepro.course.site.front_page import NOT_MEASURED, cards, gain
 from rlrepro.doctor.finding import all_rules
-from rlrepro.doctor.triage import NOT_OURS, load, triage
+from rlrepro.doctor.triage import NOT_OURS, describe, load, triage
 from rlrepro.evidence.verdicts import load_runs
 
 from .conftest import ROOT
@@ -73,6 +73,13 @@ def test_a_card_has_the_numbers_of_the_reference_records():
     )
     assert gains["logp-old"].startswith(f"**{before / 2**30:.1f} GiB → {after / 2**20:.1f} MiB**")
     assert gain(PROBLEMS["logp-old"]["proof"] | {"record": "logp_old.none"}, runs) == NOT_MEASURED
+
+
+def test_a_problem_may_have_no_rule(monkeypatch):
+    problem = PROBLEMS["logp-old"]
+    monkeypatch.setitem(problem, "rules", [])
+    assert "doctor --explain" not in describe("GPU out of memory in logp_old")[0]
+    assert "rules" not in cards([]).split(problem["title"])[1].split(":::")[0]
 
 
 def test_the_command_line_reads_a_pipe(run_cli):

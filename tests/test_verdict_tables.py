@@ -1,12 +1,12 @@
 """How verdicts are told: whether they are firm, their rule and sentence, a table for people and one for programs."""
 
 import json
-import re
 
 import pytest
 
 from rlrepro.cases import all_claims
 from rlrepro.evidence import Records
+from rlrepro.evidence.claims import Article
 from rlrepro.evidence.verdicts import verdict_markdown, verdict_rows
 
 from .conftest import REFERENCE
@@ -18,7 +18,9 @@ def test_a_time_without_samples_is_said_to_be_one_measurement(records):
     for claim in all_claims():
         figure = claim.verdict(Records(r.model_copy(update={"samples": None}) for r in records)).figure
         timed = claim.id in ("LO5", "NS2", "NS3", "NS7", "RL9") or claim.id[:2] in ("SS", "PT", "PE")
-        assert ("(one measurement)" in figure) == (timed and claim.id not in ("PE2", "PE6")), claim.id
+        assert ("(one measurement)" in figure) == (timed and claim.id not in ("PE2", "PE6")), (
+            f"{claim.id}: `timed` above names the claims that rest on times"
+        )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,12 @@ def test_a_premise_that_may_be_noise_makes_no_firm_verdict(records):
 def test_each_claim_has_a_rule_and_the_sentence_of_its_article(records):
     for claim in (claim for claim in all_claims() if claim.article):
         assert claim.rule and claim.rule.says in claim.verdict(records).why, claim.id
-        assert re.search("[\u4e00-\u9fff]", claim.quote) and "address is not known" in str(claim.article), claim.id
+        assert claim.quote and claim.article.address in str(claim.article), claim.id
+
+
+def test_an_article_in_english_has_one_title_and_an_address():
+    article = Article("Buffers", "Buffers", "library 1.0", "2024", address="https://example.org/buffers")
+    assert str(article) == "“Buffers” (2024; https://example.org/buffers), about library 1.0"
 
 
 def test_each_machine_and_device_is_judged_by_its_own_records(records):

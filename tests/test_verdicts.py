@@ -38,7 +38,7 @@ EXPECTED = {  # with the effect, without it, and how it is taken away
             distribution="plain normal",
         ),
     ),
-    "LO8": ("refuted", "partly", change("logp_old.twin_peak", 1000, cured=False)),
+    "LO8": ("refuted", "partly", change("logp_old.twin_peak", 1000, fixed=False)),
     "TB1": ("supported", "refuted", change(FORWARD, chunk_asked_for, network="critic", gradients=True)),
     "TB2": ("supported", "refuted", change(FORWARD, 1000, network="actor", gradients=True)),
     "TB3": ("supported", "refuted", change("two_batch_sizes.fits", True, release=BUGGY)),

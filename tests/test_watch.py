@@ -29,7 +29,7 @@ def codes(fn, *args, **kwargs):
 # The notebooks' own workloads, buggy and fixed.
 
 
-def cured_preprocessing(rows, size):
+def fixed_preprocessing(rows, size):
     from rlrepro.fixes import ChunkedPPOPolicy
 
     algorithm = ppo(*visual_networks("nature"), max_batchsize=size, cls=ChunkedPPOPolicy)
@@ -41,7 +41,7 @@ def test_a_whole_rollout_at_once():
     with Release("tianshou==1.0.0") as buggy:
         buggy.run(logp_old.prepare, 256)
         assert buggy.run(codes, logp_old.preprocess_once, 256, 64) == ["RUN002"]
-        assert buggy.run(codes, cured_preprocessing, 256, 64) == []
+        assert buggy.run(codes, fixed_preprocessing, 256, 64) == []
     logp_old.prepare(256)
     assert codes(logp_old.preprocess_once, 256, 64) == []  # of the newest release
 

@@ -20,6 +20,12 @@ def case_of(chapter: str) -> ModuleType | None:
     return next((case for case in all_cases() if chapter == case.CHAPTER), None)
 
 
+def chapters() -> dict[str, str]:
+    """The name of the case that each chapter is about, by the chapter's number."""
+    numbers = {int(case.CHAPTER.split("_")[0]): name for name, case in zip(NAMES, all_cases(), strict=True)}
+    return {str(number): name for number, name in sorted(numbers.items())}
+
+
 def all_claims() -> list:
     """The claims of every case, by chapter."""
     return sorted((claim for case in all_cases() for claim in case.CLAIMS), key=lambda claim: claim.chapter)

@@ -52,7 +52,7 @@ def describe(text: str) -> tuple[str, bool]:
                 f"{problem['title']} ({problem['releases']})",
                 f"  {problem['change']}",
                 *(f"    {line}" for line in problem["code"].splitlines()),
-                f"  rlrepro doctor --explain {problem['rules'][0]}",
+                *(f"  rlrepro doctor --explain {rule}" for rule in problem["rules"][:1]),
                 f"  {address()}/blob/main/notebooks/{problem['chapter']}.ipynb",
             ]
         )

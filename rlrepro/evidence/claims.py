@@ -14,13 +14,15 @@ class Article:
     """Where claims come from. `quotes` has the sentence behind each claim, in the original, by the claim's id."""
 
     title: str
-    original_title: str
+    original_title: str  # the same as `title` for an article in English
     release: str  # of the library, that it spoke of
     date: str = "date unknown"
     quotes: Mapping[str, str] = field(default_factory=dict)
+    address: str = "its address is not known"
 
     def __str__(self) -> str:
-        return f"“{self.title}” ({self.original_title}; {self.date}; its address is not known), about {self.release}"
+        facts = [self.original_title] * (self.original_title != self.title) + [self.date, self.address]
+        return f"“{self.title}” ({'; '.join(facts)}), about {self.release}"
 
 
 @dataclass(frozen=True)

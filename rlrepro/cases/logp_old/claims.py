@@ -116,7 +116,7 @@ def judge_any_amount(records: Records) -> Verdict:
     allowed = records.get("logp_old.rows_host_memory_allows", release=FIXED).value
     exponents = {}
     for twin in ("GAIL", "ICM"):
-        peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", cured=False)
+        peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", fixed=False)
         exponents[twin] = growth(peaks)
     unbounded = [twin for twin, exponent in exponents.items() if exponent >= 1 - PROPORTIONAL["bytes"]]
     shown = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in exponents.items())

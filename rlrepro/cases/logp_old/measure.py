@@ -39,7 +39,7 @@ def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
         outcome = release(bench, version).run(
             workloads.fits, max_batchsize=settings.max_batchsize, device=bench.device, chunked=chunked, **setting
         )
-        bench.add("fits_cured" if chunked else "fits", outcome["fits"], release=version, **setting)
+        bench.add("fits_chunked" if chunked else "fits", outcome["fits"], release=version, **setting)
         outcomes[version] = outcome
     return outcomes
 
@@ -224,7 +224,7 @@ def chunked_first_ratios(bench: Bench) -> dict[int, dict]:
     results = {}
     for actions in (1, 3):
         results[actions] = release(bench, NEWEST).run(workloads.first_ratio, "plain normal", actions, chunked=True)
-        bench.add("first_ratio_error_cured", results[actions]["off_by"], release=NEWEST, actions=actions)
+        bench.add("first_ratio_error_fixed", results[actions]["off_by"], release=NEWEST, actions=actions)
     return results
 
 
@@ -241,7 +241,7 @@ def gail_and_icm(bench: Bench) -> dict[tuple[str, int], float]:
             setting = {"twin": name, "rows": rows, "max_batchsize": size}
             for stage in ("preprocess", "update"):
                 for fix, result in ((False, released), (True, fixed)):
-                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], cured=fix, stage=stage, **setting)
+                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], fixed=fix, stage=stage, **setting)
             for what in ("rewards", "weights"):
                 difference = float(np.abs(released[what] - fixed[what]).max())
                 bench.add("twin_difference", difference, what=what, **setting)

@@ -166,7 +166,7 @@ def plot_gail_and_icm(records: Records):
     values = []
     for name, stage in itertools.product(("GAIL", "ICM"), ("preprocess", "update")):
         for with_fix, color in ((False, figures.BUGGY), (True, figures.OURS)):
-            record = records.get("logp_old.twin_peak", twin=name, stage=stage, cured=with_fix, rows=rows)
+            record = records.get("logp_old.twin_peak", twin=name, stage=stage, fixed=with_fix, rows=rows)
             values.append((f"{name}, {stage}, {'our fix' if with_fix else f'tianshou {NEWEST}'}", record, color))
     figures.draw_values(axes, values, scale=MIB)
     axes.set(xlabel="peak memory (MiB)")

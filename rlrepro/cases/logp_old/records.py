@@ -4,7 +4,7 @@ from rlrepro.evidence.schema import Quantity
 
 RECORDS = (
     Quantity("fits", "yes/no", ("release", "rows", "gib", "network")),
-    Quantity("fits_cured", "yes/no", ("release", "rows", "gib", "network")),
+    Quantity("fits_chunked", "yes/no", ("release", "rows", "gib", "network")),
     # live bytes made by one line of code, at points spread over `events` allocations and frees; `line` is that line
     Quantity("live", "B in turn", ("release", "rows", "gib", "max_batchsize", "line", "events", "fits")),
     Quantity("peak", "B", ("release", "rows", "max_batchsize", "network")),
@@ -22,8 +22,8 @@ RECORDS = (
     Quantity("time_ratio", "ratio", ("rows",)),  # fixed release over buggy release
     Quantity("chunks", "sizes", ("release", "rows", "max_batchsize")),
     Quantity("first_ratio_error", "difference", ("release", "distribution", "actions", "error")),
-    Quantity("first_ratio_error_cured", "difference", ("release", "actions")),
+    Quantity("first_ratio_error_fixed", "difference", ("release", "actions")),
     # `twin` is GAIL or ICM, `stage` preprocess or update
-    Quantity("twin_peak", "B", ("twin", "stage", "cured", "rows", "max_batchsize")),
+    Quantity("twin_peak", "B", ("twin", "stage", "fixed", "rows", "max_batchsize")),
     Quantity("twin_difference", "difference", ("twin", "what", "rows", "max_batchsize")),
 )

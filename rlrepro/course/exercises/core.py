@@ -8,21 +8,10 @@ from pathlib import Path
 
 import torch
 
+from rlrepro.cases import chapters
 from rlrepro.evidence.records import MissingRecord, Records
 
-CHAPTERS = {
-    "0": "start",
-    "1": "two_batch_sizes",
-    "2": "logp_old",
-    "3": "slice_sampler",
-    "4": "parallel_training",
-    "5": "large_actions",
-    "6": "verdicts",
-    "7": "own_code",
-    "8": "nan_scan",
-    "9": "spinning_parent",
-    "10": "value_pass",
-}
+CHAPTERS = {"0": "start", "6": "verdicts"} | chapters()  # by number; the file with its exercises
 _checkers: dict[str, Callable] = {}
 
 
@@ -49,7 +38,11 @@ def exercise(number: str):
 
 
 def exercises(chapter: str) -> dict[str, Callable]:
-    """The checkers of a chapter by number, "chapter.exercise". Raises KeyError if there is no such chapter."""
+    """The checkers of a chapter by number, "chapter.exercise". Raises KeyError if there are none."""
+    if chapter not in CHAPTERS:
+        raise KeyError(f"no chapter {chapter!r}; there are {', '.join(CHAPTERS)}")
+    if not (file := Path(__file__).with_name(f"{CHAPTERS[chapter]}.py")).exists():
+        raise KeyError(f"chapter {chapter} has no exercises: expected them in {file}")
     importlib.import_module(f"rlrepro.course.exercises.{CHAPTERS[chapter]}")
     return {number: checker for number, checker in sorted(_checkers.items()) if number.split(".")[0] == chapter}
 

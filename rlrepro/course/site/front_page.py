@@ -31,6 +31,7 @@ def _card(problem: dict, runs: Sequence[MachineRun]) -> str:
     section = f"#{problem['section']}" if problem["section"] else ""
     measured = f"**Before and after:** {gain(problem['proof'], runs)}\n\n" if "proof" in problem else ""
     rules = ", ".join(f"[{code}](rules.md#{code.lower()})" for code in problem["rules"])
+    rules = f" · rules {rules}" if rules else ""
     why = f"[Why, and how it was measured](notebooks/{problem['chapter']}.ipynb{section})"
     return f"""\
 :::{{card}} {problem["title"]}
@@ -45,7 +46,7 @@ def _card(problem: dict, runs: Sequence[MachineRun]) -> str:
 {problem["code"]}
 ```
 
-{measured}{why} · [Install](install.md) · rules {rules}
+{measured}{why} · [Install](install.md){rules}
 :::
 """
 
