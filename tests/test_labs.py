@@ -98,8 +98,8 @@ def test_a_notebook_has_its_lab_and_runs_nothing(chapter, capsys):
 
 
 def test_each_lab_has_all_three_kinds_of_answers():
-    listed = {chapter for chapter, *_ in HALF} & {chapter for chapter, *_ in WRONG}
-    assert listed == set(LABS), "HALF and WRONG above name answers of tests/lab_answers.py for each lab"
+    half, wrong = ({chapter for chapter, *_ in answers} for answers in (HALF, WRONG))
+    assert half == wrong == set(LABS), "HALF and WRONG above name answers of tests/lab_answers.py for each lab"
 
 
 def test_an_answer_that_fails_is_told_why():
