@@ -110,7 +110,11 @@ def test_a_gpu_replaces_settings_that_exist(case):
 def test_claims_name_the_section_that_measures_them(case):
     measured = {heading for heading, code in sections(case).items() if re.search(r"\w\(bench[,)]", code)}
     for claim in case.CLAIMS:
-        assert claim.chapter == case.CHAPTER and claim.section in measured, claim.id
+        assert claim.chapter == case.CHAPTER, claim.id
+        assert claim.section in measured, (
+            f"{claim.id}: no code cell under {claim.section!r} calls a function with `bench`; under these one does: "
+            f"{', '.join(sorted(measured))}"
+        )
 
 
 @each_case
