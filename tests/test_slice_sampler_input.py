@@ -82,6 +82,15 @@ def test_slices_longer_than_every_trajectory():
     assert (buffer.sample()["episode"] == 2).all()
 
 
+def test_slices_longer_than_the_ring():
+    buffer = buffer_of(LazyTensorStorage(5), slice_len=6, traj_key="episode")
+    for _ in range(4):
+        buffer.extend(transitions([3], first=7))
+        assert not buffer.sampler.can_sample(buffer._storage, 6)
+    buffer.extend(transitions([2, 1], first=9))
+    assert len(buffer.sampler._index(buffer._storage, 1)) == 3
+
+
 def test_a_batch_that_is_not_a_multiple_of_the_slices():
     buffer = buffer_of(LazyTensorStorage(20), slice_len=3)
     buffer.extend(transitions([9]))

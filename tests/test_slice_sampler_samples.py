@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDictReplayBuffer, TensorStorage
 
 from rlrepro.fixes import IncrementalSliceSampler
@@ -69,3 +70,29 @@ def test_boundaries_can_be_passed(argument):
     storage = TensorStorage(data.exclude("episode", "next"))
     assert indexed_trajectories(sampler, storage, 4) == torchrl_trajectories(sampler, storage, 4)
     ReplayBuffer(storage=storage, sampler=sampler, batch_size=8).sample()
+
+
+def stored_as(kind: str, lengths: list[int]) -> TensorDict:
+    data = transitions(lengths)
+    flags = data["next", "done"]
+    data["flag"] = flags.to(torch.uint8) if kind == "uint8" else flags
+    data["other"] = flags.roll(5) if kind == "two flags" else torch.zeros_like(flags)
+    return data
+
+
+@pytest.mark.parametrize("kind", ["bool", "a column", "uint8", "two flags"])
+def test_however_flags_are_stored(kind):
+    """Bool flags are read where they lie in memory; of any others, a copy of the new ones."""
+    storage = TensorStorage(stored_as(kind, [30, 50, 20]))
+    if kind == "a column":
+        storage._storage["flag"] = torch.zeros(100, 3, dtype=torch.bool)[:, 1:2].copy_(storage._storage["flag"])
+    keys = ["flag", "other"] if kind == "two flags" else ["flag"]
+    buffer = buffer_of(storage, slice_len=4, end_keys=keys, traj_key="no such entry")
+    buffer._writer._cursor = 0
+    found = []
+    for lengths in ([10, 22, 3, 5], [7, 33, 9], [12, 39]):
+        buffer.extend(stored_as(kind, lengths))
+        found.append(indexed_trajectories(buffer.sampler, storage, 4))
+        assert found[-1] == torchrl_trajectories(buffer.sampler, storage, 4)
+    assert buffer.sampler._tracked[storage].restarts == 1
+    assert found[0] != found[1] != found[2]

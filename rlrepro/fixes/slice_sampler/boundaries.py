@@ -1,18 +1,21 @@
 """Where trajectories start in a torchrl storage, by its ids or flags."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from tensordict import is_tensor_collection
 
 
-@dataclass(frozen=True)
+@dataclass
 class Boundaries:
     """The entries of a storage that separate trajectories: ids that change, or flags at each last transition."""
 
     keys: tuple  # of flags, any of which ends a trajectory; or the single key of the ids
     are_ids: bool
+    _in_place: tuple = field(
+        default=(None, None), init=False, repr=False, compare=False
+    )  # tensors, and an array on them
 
     def are_in(self, storage) -> bool:
         return any(entry(storage, key, slice(0, 1)) is not None for key in self.keys)
@@ -20,6 +23,10 @@ class Boundaries:
     def starts(self, storage, cells: slice, before: slice) -> np.ndarray:
         """Whether a trajectory starts in these cells: (cells, columns). `before` is the cell written before the first
         of them. Raises RuntimeError if an entry is not one number per transition."""
+        if (stored := self._stored(storage)) is not None:
+            is_next = before.stop == cells.start
+            values = stored[before.start : cells.stop] if is_next else np.concatenate([stored[before], stored[cells]])
+            return values[1:] != values[:-1] if self.are_ids else values[:-1]
         if before.stop == cells.start:
             values = self._read(storage, slice(before.start, cells.stop))
         else:
@@ -27,6 +34,24 @@ class Boundaries:
         if self.are_ids:
             return (values[1:] != values[:-1]).cpu().numpy()
         return values.cpu().numpy()[:-1]
+
+    def _stored(self, storage) -> np.ndarray | None:
+        """The whole entry as an array (cells, columns) on the storage's own memory, kept until the storage has other
+        tensors. None if there is no such array: for several flags, flags that aren't bool, tensors on a card, ..."""
+        tensors = getattr(storage, "_storage", None)
+        if self._in_place[0] is not tensors:
+            self._in_place = tensors, self._array_on(tensors, storage)
+        return self._in_place[1]
+
+    def _array_on(self, tensors, storage) -> np.ndarray | None:
+        keys = [key for key in self.keys if is_tensor_collection(tensors) and tensors.get(key, None) is not None]
+        if len(keys) != 1 or not isinstance(values := tensors.get(keys[0]), torch.Tensor):
+            return None
+        has_type = not values.is_floating_point() if self.are_ids else values.dtype is torch.bool
+        is_no_copy = values.is_contiguous() and values.data_ptr() == tensors.get(keys[0]).data_ptr()
+        if not has_type or not is_no_copy or values.device.type != "cpu":
+            return None
+        return self._checked(keys[0], values, storage).numpy()
 
     def changes(self, storage, cells: np.ndarray, column: np.ndarray) -> np.ndarray:
         """Whether a trajectory starts between each of these cells (rows, steps) and the next one of its row, in the

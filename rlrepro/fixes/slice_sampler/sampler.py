@@ -88,38 +88,42 @@ class IncrementalSliceSampler(SliceSampler):
             num_slices = len(drawn)
             is_padded = pads_output(self)  # then the shortest trajectory of all decides
             times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
-        columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
-        device = getattr(storage, "device", None)
-        are_short = not self.strict_length and (lengths < slice_len).any()
-        if any(self.span) or is_padded or are_short or not builds_index(self):
-            return self._sample_slices(
-                torch.from_numpy(lengths).to(device),
-                torch.from_numpy(np.stack([times, *columns], 1)).to(device),
-                None,
-                slice_len,
-                num_slices,
-                index.capacity,
-                torch.from_numpy(drawn if is_padded else np.arange(num_slices)).to(device),
-                storage=storage,
+            columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
+            device = getattr(storage, "device", None)
+            are_short = not self.strict_length and (lengths < slice_len).any()
+            if any(self.span) or is_padded or are_short or not builds_index(self):
+                return self._sample_slices(
+                    torch.from_numpy(lengths).to(device),
+                    torch.from_numpy(np.stack([times, *columns], 1)).to(device),
+                    None,
+                    slice_len,
+                    num_slices,
+                    index.capacity,
+                    torch.from_numpy(drawn if is_padded else np.arange(num_slices)).to(device),
+                    storage=storage,
+                )
+            positions = lengths - (slice_len - 1)  # where a slice can start
+            starts = times + self._offsets(positions)
+            cells = ((starts[:, None] + np.arange(slice_len)) % index.capacity).reshape(-1, 1)
+            if len(columns):
+                cells = np.stack([cells.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
+            return self._finalize_index(
+                index=torch.from_numpy(cells).to(device),
+                num_slices=num_slices,
+                seq_length=slice_len,
+                target_seq_length=None,
+                mask_flat=None,
+                storage=_Entries(storage),
             )
-        positions = lengths - (slice_len - 1)  # where a slice can start
-        fractions = self._random(torch.rand, num_slices)
-        starts = times + np.minimum((fractions * positions.astype(np.float32)).astype(np.int64), positions - 1)
-        cells = ((starts[:, None] + np.arange(slice_len)) % index.capacity).reshape(-1, 1)
-        if len(columns):
-            cells = np.stack([cells.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
-        return self._finalize_index(
-            index=torch.from_numpy(cells).to(device),
-            num_slices=num_slices,
-            seq_length=slice_len,
-            target_seq_length=None,
-            mask_flat=None,
-            storage=_Entries(storage),
-        )
 
     def _draw(self, count: int, num_slices: int) -> np.ndarray:
         """Which of `count` trajectories to take a slice of."""
         return self._random(torch.randint, count, (num_slices,))
+
+    def _offsets(self, positions: np.ndarray) -> np.ndarray:
+        """Where in its trajectory each slice starts, of so many positions."""
+        fractions = self._random(torch.rand, len(positions))
+        return np.minimum((fractions * positions.astype(np.float32)).astype(np.int64), positions - 1)
 
     def _random(self, draw, *args) -> np.ndarray:
         """Random numbers from the buffer's generator, or from torch's."""

@@ -79,3 +79,13 @@ def test_too_few_trajectories_for_a_full_batch():
     assert not sampler.can_sample(buffer._storage, 3 * SLICE)
     with pytest.raises(ValueError, match="at least 3 trajectories, one per slice, found 2"):
         buffer.sample()
+
+
+@pytest.mark.parametrize("episodes", [5, 40])
+def test_a_slice_starts_anywhere_in_its_trajectory(episodes):
+    sampler = IncrementalSliceSamplerWithoutReplacement(slice_len=SLICE, traj_key="episode")
+    buffer = buffer_of(sampler, slices=5, capacity=1_000)
+    buffer.extend(transitions([SLICE + 5] * episodes, 0))
+    starts = torch.cat([buffer.sample()["step"][::SLICE] for _ in range(2_000)])
+    found = torch.bincount(starts, minlength=6).double()
+    assert len(found) == 6 and ((found - found.mean()) ** 2 / found.mean()).sum() < 5 + 6 * 10**0.5

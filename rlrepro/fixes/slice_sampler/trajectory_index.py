@@ -33,33 +33,34 @@ class TrajectoryIndex:
 
     def append(self, starts: np.ndarray) -> None:
         """Add steps; `starts`: (steps, columns), whether a trajectory starts there."""
-        times, columns = (starts.ravel().nonzero()[0], None) if self.columns == 1 else starts.nonzero()
-        times += self.time
-        if len(times) and self.columns == 1:
-            self._push(times - 1, times - np.concatenate([self._opened, times[:-1]]))
-            self._opened[0] = times[-1]
-        elif len(times):
-            order = np.argsort(columns, kind="stable")  # column by column, each in order of time
-            time, column = times[order], columns[order]
-            is_first = np.concatenate([[True], column[1:] != column[:-1]])
-            before = np.concatenate([[0], time[:-1]])  # where the trajectory that ends here started
-            before[is_first] = self._opened[column[is_first]]
-            is_last = np.concatenate([is_first[1:], [True]])
-            self._opened[column[is_last]] = time[is_last]
-            lengths = np.empty_like(time)
-            lengths[order] = time - before
-            self._push((times - 1) * self.columns + columns, lengths)
-        self.time += len(starts)
-        self._update_ends()
+        begin, self.time = self.time, self.time + len(starts)
+        if self.columns == 1:
+            bounds = np.concatenate([self._opened, starts.ravel().nonzero()[0] + begin, [self.time]])
+            self._opened[0] = bounds[-2]
+            self._push(bounds[1:] - 1, bounds[1:] - bounds[:-1], still_open=1)
+            return
+        times, columns = starts.nonzero()
+        times += begin
+        order = np.argsort(columns, kind="stable")  # column by column, each in order of time
+        time, column = times[order], columns[order]
+        is_first = np.diff(column, prepend=-1) > 0
+        before = np.concatenate([[0], time])[:-1]  # where the trajectory that ends here started
+        before[is_first] = self._opened[column[is_first]]
+        is_last = np.diff(column, append=self.columns) > 0
+        self._opened[column[is_last]] = time[is_last]
+        lengths = np.empty_like(time)
+        lengths[order] = time - before
+        latest = (self.time - 1) * self.columns + np.arange(self.columns)
+        ends = np.concatenate([(times - 1) * self.columns + columns, latest])
+        self._push(ends, np.concatenate([lengths, self.time - self._opened]), still_open=self.columns)
 
     def close(self, last: np.ndarray, columns: np.ndarray, lengths: np.ndarray, time: int) -> None:
         """Add finished trajectories with these last steps, in any order, and add nothing later: at `time`, no column is
         in a trajectory."""
         order = np.argsort(last, kind="stable")
-        self._push((last * self.columns + columns)[order], lengths[order])
         self.time = time
         self._opened[:] = time
-        self._count = self._last - self._first
+        self._push((last * self.columns + columns)[order], lengths[order], still_open=0)
 
     def __len__(self) -> int:
         return self._count
@@ -77,20 +78,23 @@ class TrajectoryIndex:
     def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First step, column and length of these trajectories, numbered from 0 in the order in which they ended; those
         that have not ended come last."""
-        last, lengths = self._queue[0].take(self._first + which), self._queue[1].take(self._first + which)
-        columns = np.zeros_like(last)
-        if self.columns > 1:
-            last, columns = np.divmod(last, self.columns)
+        last, lengths = self._queue.take(self._first + which, axis=1)
+        last, columns = np.divmod(last, self.columns) if self.columns > 1 else (last, np.zeros(len(last), dtype=int))
         starts = np.maximum(last - lengths + 1, self.oldest)
         return starts, columns, last - starts + 1
 
-    def _push(self, ends, lengths):
+    def _push(self, ends, lengths, still_open):
+        """Add trajectories behind the queue, the last `still_open` of them only until the next ones, and drop those
+        that are overwritten, or too short by now."""
         is_long = lengths >= self.shortest
-        self._write(ends[is_long], lengths[is_long])
-        self._last += np.count_nonzero(is_long)
+        end = self._write(ends[is_long], lengths[is_long])
+        self._last = end - np.count_nonzero(is_long[len(is_long) - still_open :])
+        shortest_end = (self.oldest + self.shortest - 1) * self.columns
+        self._first += int(self._queue[0, self._first : end].searchsorted(shortest_end))
+        self._count = end - self._first
 
-    def _write(self, ends, lengths):
-        """Write behind the queue, in a longer array if this one is full."""
+    def _write(self, ends, lengths) -> int:
+        """Write behind the queue, in a longer array if this one is full; returns where the queue ends then."""
         begin, end = self._last, self._last + len(ends)
         if end > self._queue.shape[1]:
             live = self._queue[:, self._first : begin]
@@ -99,13 +103,4 @@ class TrajectoryIndex:
             self._queue[:, :begin] = live
             self._first, self._last = 0, begin
         self._queue[0, begin:end], self._queue[1, begin:end] = ends, lengths
-
-    def _update_ends(self):
-        """Drop trajectories that are overwritten, or too short by now. Write those that have not ended behind the
-        queue, where the next ones that end will replace them."""
-        ends = self._queue[0, self._first : self._last]
-        self._first += int(ends.searchsorted((self.oldest + self.shortest - 1) * self.columns))
-        lengths = self.time - np.maximum(self._opened, self.oldest)
-        (is_long,) = (lengths >= self.shortest).nonzero()
-        self._write((self.time - 1) * self.columns + is_long, lengths[is_long])
-        self._count = self._last - self._first + len(is_long)
+        return end

@@ -10,6 +10,8 @@ from .sampler import IncrementalSliceSampler
 from .torchrl_compat import dispatch_without_replacement
 from .trajectory_index import GROWTH
 
+RANDOM_BELOW = 2**62  # so that a remainder is as good as uniform
+
 
 class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSamplerWithoutReplacement):
     """A drop-in replacement for torchrl's SliceSamplerWithoutReplacement at the cost of IncrementalSliceSampler, also
@@ -39,15 +41,13 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
             )
         if count != self.len_storage or self._next is None:
             self._start_epoch(count)
+        self._close_gaps()
+        self._for_offsets = None  # random numbers, where they were drawn together with the places
         num_slices = min(num_slices, count - self._next)
         first, last = self._next, self._next + num_slices
         if self.shuffle:
-            places = self._distinct(first, count, num_slices)
-            drawn, later = self._order[places], places[places >= last]
-            is_left = np.ones(num_slices, dtype=bool)
-            is_left[places[places < last] - first] = False
-            self._order[later] = self._order[first:last][is_left]  # takes the places of those that were drawn
-            self._changed.append(later)
+            self._places = self._distinct(first, count, num_slices)
+            drawn = self._order[self._places]
         else:
             drawn = self._order[first:last].copy()
         self._next, left = last, count - last
@@ -58,20 +58,35 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
         self._remaining_batches = left // num_slices if self.drop_last else -(left // -num_slices)
         return drawn
 
+    def _offsets(self, positions: np.ndarray) -> np.ndarray:
+        return super()._offsets(positions) if self._for_offsets is None else self._for_offsets % positions
+
+    def _close_gaps(self):
+        """Move those that the last draw passed over to the places of those that it took, so that all that are left
+        stand behind it."""
+        if self._places is not None:
+            places, last, self._places = self._places, self._next, None
+            first, later = last - len(places), places[places >= last]
+            is_left = np.ones(len(places), dtype=bool)
+            is_left[places[places < last] - first] = False
+            self._order[later] = self._order[first:last][is_left]
+            self._changed.append(later)
+
     def _distinct(self, first: int, last: int, count: int) -> np.ndarray:
         """So many different integers from `first` to `last`, exclusive, each order of them as likely as any other."""
         if last - first < 4 * count:
             return first + self._random(torch.randperm, last - first)[:count]
         while True:  # some more than are needed, to have enough without those that are repeated
-            places = self._random(torch.randint, first, last, (count + count // 4,))
-            numbers = np.arange(len(places))
-            self._drawn_by[places] = numbers
-            places = places[self._drawn_by[places] == numbers]
+            numbers = self._random(torch.randint, RANDOM_BELOW, (2 * count + count // 4,))
+            self._for_offsets, places = numbers[:count], first + numbers[count:] % (last - first)
+            order = np.arange(len(places))
+            self._drawn_by[places] = order
+            places = places[self._drawn_by[places] == order]
             if len(places) >= count:
                 return places[:count]
 
     def _start_epoch(self, count: int):
-        self.len_storage, self._next = count, 0
+        self.len_storage, self._next, self._places = count, 0, None
         if count > len(self._order):
             self._set_order(np.arange(int(count * GROWTH)))
         for places in self._changed:  # no more than were drawn, however many trajectories there are
@@ -79,12 +94,13 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
         self._changed = []
 
     def _set_order(self, order: np.ndarray):
-        self._order, self._changed = order, []
+        self._order, self._changed, self._places = order, [], None
         self._drawn_by = np.empty_like(order)
 
     @property
     def _sample_list(self) -> torch.Tensor | None:
         """What this epoch has left, as torchrl keeps it."""
+        self._close_gaps()
         return None if self._next is None else torch.tensor(self._order[self._next : self.len_storage])
 
     @_sample_list.setter
