@@ -11,11 +11,16 @@ import psutil
 import pytest
 
 SLEEPER = """
-import time
+import ctypes, sys, time
 from rlrepro.fixes import train_many
 
 def sleeper(x):
-    time.sleep(0.1 if x < 2 else 300)
+    if x < 2:
+        time.sleep(0.1)
+    elif sys.argv[1] == "holds":  # no thread of Python runs meanwhile
+        ctypes.PyDLL(None).sleep(300)
+    else:
+        time.sleep(300)
 
 if __name__ == "__main__":
     train_many(sleeper, [{"x": x} for x in range(8)], n_jobs=2)
@@ -23,13 +28,24 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL", "SIGTERM"])
-def test_an_interrupted_run_leaves_no_process(tmp_path, how):
+@pytest.mark.parametrize(
+    ("how", "interpreter"),
+    [
+        ("SIGINT", "free"),
+        ("SIGKILL", "free"),
+        ("SIGTERM", "free"),
+        pytest.param(
+            *("SIGKILL", "holds"),
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent"),
+        ),
+    ],
+)
+def test_an_interrupted_run_leaves_no_process(tmp_path, how, interpreter):
     script = tmp_path / "sleeper.py"
     script.write_text(SLEEPER)
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     run = subprocess.Popen(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), interpreter],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,

@@ -4,10 +4,12 @@ A pool of several processes breaks as a whole when one of them is killed, for ex
 out. Here each thread has its own pool of a single process, and makes a new one if that breaks.
 """
 
+import ctypes
 import multiprocessing
 import os
 import re
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -21,6 +23,7 @@ from .worker_main import Reply, answer, timed_out
 
 ORPHAN_SECONDS = 1.0  # between checks that the parent process still exists
 ORPHAN_EXIT = 86
+PR_SET_PDEATHSIG = 1  # prctl(2): which signal a process gets when the thread that started it ends
 CLOSE_SECONDS = 60.0  # until processes that were killed have ended
 
 
@@ -88,6 +91,8 @@ class IsolatedWorkers:
 def _serve(parent: int) -> None:
     multiprocessing.set_start_method(None, force=True)  # so that a run starts its own processes as it would alone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    if sys.platform == "linux":  # the thread that waits for this run; works while the run holds the interpreter, too
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
