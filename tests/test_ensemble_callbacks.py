@@ -91,6 +91,47 @@ def test_hooks_are_called_as_sb3_calls_them():
     assert ours[0].rewards != ours[1].rewards
 
 
+class Rollouts(BaseCallback):
+    """Keeps the rollouts, and how far training is after each."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept, self.progress = [], []
+
+    def _on_step(self):
+        return True
+
+    def _on_rollout_end(self):
+        buffer = self.model.rollout_buffer
+        assert buffer.full and buffer.pos == STEPS
+        self.kept.append({name: getattr(buffer, name).copy() for name in FIELDS})
+        since_start = self.num_timesteps - self.model._num_timesteps_at_start
+        self.progress.append((self.num_timesteps, since_start, self.model._total_timesteps))
+
+
+FIELDS = ("observations", "actions", "rewards", "episode_starts", "values", "log_probs", "advantages", "returns")
+
+
+@pytest.mark.parametrize("vec_normalize", [False, True])
+def test_callbacks_see_the_rollouts_that_sb3_shows_them(vec_normalize):
+    def short_pendulum():
+        return gym.make("Pendulum-v1", max_episode_steps=50)
+
+    ours, theirs = [Rollouts() for _ in SEEDS], Rollouts()
+    options = {"n_envs": 2, "vec_normalize": vec_normalize, "vectorization": "sync"}
+    trained = EnsemblePPO(short_pendulum, seeds=SEEDS, **options, **SIZES)
+    venv = DummyVecEnv([lambda: Monitor(short_pendulum())] * 2)
+    alone = PPO("MlpPolicy", VecNormalize(venv) if vec_normalize else venv, seed=SEEDS[1], device="cpu", **SIZES)
+    for go_on in (False, True):
+        trained.learn(2 * STEPS, callback=ours.__getitem__)
+        alone.learn(2 * STEPS, callback=theirs, reset_num_timesteps=not go_on)
+    assert ours[1].progress == theirs.progress and len(theirs.kept) == 2
+    for found, expected in zip(ours[1].kept, theirs.kept, strict=True):
+        for name in FIELDS:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+            assert found[name].dtype == expected[name].dtype
+
+
 @pytest.mark.slow
 def test_a_member_that_is_stopped_keeps_its_weights_and_the_others_go_on():
     whole, stopped = ensemble(learning_rate=1e-2), ensemble(learning_rate=1e-2)

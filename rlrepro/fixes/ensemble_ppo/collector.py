@@ -74,7 +74,7 @@ class Collector:
                 self._observations, rewards[step] = normalized
             if after_step is not None:
                 now = {"actions": actions[step], "new_obs": self._observations}
-                now |= {"rewards": rewards[step], "dones": self._starts}
+                now |= {"rewards": rewards[step], "dones": self._starts, "episode_starts": starts[step]}
                 if not after_step(now, finished, infos.get(INFO)):
                     return None
             for member, env in np.argwhere(truncated & ~terminated):

@@ -28,7 +28,8 @@ class MemberNormalize:
         self.norm_obs, self.norm_reward, self.epsilon = norm_obs, norm_reward, epsilon
         self.clip_obs, self.clip_reward = clip_obs, clip_reward
         self.gamma = np.broadcast_to(np.asarray(gamma, float), (members,))
-        self.obs_rms, self.ret_rms = RunningMeanStd(shape=(members, *shape)), RunningMeanStd(shape=(members,))
+        self.obs_rms = RunningMeanStd(np.full((members, *[1] * len(shape)), 1e-4), (members, *shape))
+        self.ret_rms = RunningMeanStd(np.full(members, 1e-4), (members,))
         self.returns = np.zeros((n_envs, members))
 
     def reset(self, observations: np.ndarray) -> np.ndarray:
@@ -55,8 +56,8 @@ class MemberNormalize:
         return self._scaled(observation, self.obs_rms.mean[member], self.obs_rms.var[member])
 
     def statistics(self, member: int) -> list[np.ndarray]:
-        """The member's means and variances, to be read or written."""
-        return [array[member, ...] for rms in (self.obs_rms, self.ret_rms) for array in (rms.mean, rms.var)]
+        """The member's means, variances and counts, to be read or written."""
+        return [array[member, ...] for rms in (self.obs_rms, self.ret_rms) for array in (rms.mean, rms.var, rms.count)]
 
     def of(self, member: int, venv: VecEnv) -> VecNormalize:
         """Stable-Baselines3's VecNormalize around `venv`, with a copy of the member's statistics; they stay as they
@@ -65,8 +66,8 @@ class MemberNormalize:
         options |= {"gamma": float(self.gamma[member]), "epsilon": self.epsilon}
         wrapped = VecNormalize(venv, training=False, **options)
         for name in ("obs_rms", "ret_rms"):
-            ours, theirs = getattr(self, name), RunningMeanStd(shape=getattr(self, name).mean.shape[1:])
-            theirs.mean, theirs.var, theirs.count = ours.mean[member].copy(), ours.var[member].copy(), ours.count
+            ours, theirs = getattr(self, name), RunningMeanStd(getattr(self, name).count[member].item())
+            theirs.mean, theirs.var = ours.mean[member].copy(), ours.var[member].copy()
             setattr(wrapped, name, theirs)
         return wrapped
 

@@ -4,6 +4,8 @@ from collections import deque
 from functools import partial
 
 import gymnasium as gym
+import numpy as np
+from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
@@ -13,21 +15,28 @@ EPISODES = 100  # that a mean is taken of, as Stable-Baselines3's stats_window_s
 class Member:
     """What Stable-Baselines3's callbacks and `evaluate_policy` ask of a model, with its hyperparameters. `policy` is a
     copy of the member's, made when it is asked for after an update; `save` writes it, for ActorCriticPolicy.load.
-    `get_env` has the spaces and, if the ensemble normalizes, the member's VecNormalize as it is now, but can't be
-    stepped."""
+    `rollout_buffer` is a copy, too: of the last rollout that was finished. `get_env` has the spaces and, if the
+    ensemble normalizes, the member's VecNormalize as it is now, but can't be stepped. `total_timesteps` are those of
+    this call of `learn`."""
 
-    def __init__(self, ensemble, index: int, logger: Logger):
+    def __init__(self, ensemble, index: int, logger: Logger, total_timesteps: int):
         self.ensemble, self.index, self.logger = ensemble, index, logger
         self.observation_space, self.action_space = ensemble.observation_space, ensemble.action_space
         self.n_envs, self.n_steps, self.seed = ensemble.n_envs, ensemble.n_steps, ensemble.seeds[index]
         self.batch_size, self.n_epochs = ensemble.batch_size, ensemble.n_epochs
         self.device, self.verbose = "cpu", 0
-        self._policy = None
+        self._num_timesteps_at_start = self.num_timesteps
+        self._total_timesteps = self.num_timesteps + total_timesteps
+        self._policy = self._rollout = None
         vars(self).update(ensemble.hyperparameters.of(index))
 
     @property
     def num_timesteps(self) -> int:
         return self.ensemble.num_timesteps
+
+    @property
+    def _current_progress_remaining(self) -> float:
+        return 1 - self.num_timesteps / self._total_timesteps
 
     @property
     def policy(self):
@@ -41,6 +50,28 @@ class Member:
         episodes = self.ensemble.episodes[self.index]
         last = zip(episodes.returns[-EPISODES:], episodes.lengths[-EPISODES:], strict=True)
         return deque(({"r": total, "l": length} for total, length in last), maxlen=EPISODES)
+
+    @property
+    def rollout_buffer(self) -> RolloutBuffer:
+        spaces = self.observation_space, self.action_space
+        buffer = RolloutBuffer(self.n_steps, *spaces, self.device, self.gae_lambda, self.gamma, self.n_envs)
+        if self._rollout is not None:
+            rollout, steps = self._rollout
+            arrays = {
+                name: np.stack([step[name][self.index] for step in steps]) for name in ("rewards", "episode_starts")
+            }
+            for name, values in vars(rollout).items():  # (K, E × T, ...)
+                of_member = values[self.index].cpu().numpy()
+                arrays[name] = of_member.reshape(self.n_envs, self.n_steps, *of_member.shape[1:]).swapaxes(0, 1)
+            for name, array in arrays.items():
+                target = getattr(buffer, name)
+                target[...] = array.reshape(target.shape)
+            buffer.pos, buffer.full = self.n_steps, True
+        return buffer
+
+    def keep_rollout(self, rollout, steps: list[dict[str, np.ndarray]]) -> None:
+        """Keep the ensemble's Rollout, and what callbacks were told at each of its steps, for `rollout_buffer`."""
+        self._rollout = rollout, steps
 
     def forget_policy(self) -> None:
         """Copy it again when it is asked for."""

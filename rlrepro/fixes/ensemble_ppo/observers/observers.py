@@ -24,12 +24,13 @@ class Observers:
         self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
         self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
         self._stopped, self._bar = {}, None  # by member: weights, number of episodes and statistics
+        self._steps = []  # of this rollout, what callbacks were told
         self.curves = None  # of the losses of the update to come
         for index in range(len(ensemble) if callback or self._is_logged else 0):
             formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
-            self._members.append(Member(ensemble, index, Logger(None, formats)))
+            self._members.append(Member(ensemble, index, Logger(None, formats), total))
             if callback:
-                self._callbacks[index] = self._made(callback(index), self._members[index], total)
+                self._callbacks[index] = self._made(callback(index), self._members[index])
         if bar:
             from tqdm.auto import tqdm
 
@@ -55,8 +56,11 @@ class Observers:
         """A rollout of the ensemble; None if all members have stopped."""
         for callback in self._going().values():
             callback.on_rollout_start()
+        self._steps = []
         rollout = self._ensemble.collect(self._step if self._callbacks else None)
         if rollout is not None:
+            for index in self._callbacks:
+                self._members[index].keep_rollout(rollout, self._steps)
             for callback in self._going().values():
                 callback.on_rollout_end()
             if self._is_logged:
@@ -84,12 +88,12 @@ class Observers:
         if self._bar is not None:
             self._bar.update(self._ensemble.n_steps * self._ensemble.n_envs * len(self._ensemble))
 
-    def _made(self, callback: BaseCallback | list, member: Member, total: int) -> BaseCallback:
+    def _made(self, callback: BaseCallback | list, member: Member) -> BaseCallback:
         callback = CallbackList(callback) if isinstance(callback, list) else callback
         if not isinstance(callback, BaseCallback):
             raise ValueError(f"callback(k) must return Stable-Baselines3's BaseCallback or a list, found {callback!r}")
         callback.init_callback(member)
-        callback.on_training_start({"self": member, "total_timesteps": total}, {})
+        callback.on_training_start({"self": member, "total_timesteps": member._total_timesteps}, {})
         return callback
 
     def _going(self):
@@ -98,6 +102,7 @@ class Observers:
     def _step(self, now: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
         """Tell each member's callback of a step; arrays (K, E, ...), finished: (member, env, return, length), infos
         (K × E). Whether any member goes on."""
+        self._steps.append(now)
         members, envs = len(self._ensemble), self._ensemble.n_envs
         told = [[{} if infos is None else {**infos[k * envs + env][0]} for env in range(envs)] for k in range(members)]
         for index, env, total, length in finished:
