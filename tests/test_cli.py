@@ -80,6 +80,14 @@ def test_unknown_words_list_the_valid_ones(notebooks, tmp_path, arguments, valid
     assert not (tmp_path / "out").exists()
 
 
+def test_a_notebook_without_a_kernel_is_named_with_what_adds_one(tmp_path):
+    cells = [nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_bare.ipynb")
+    options = ["--notebooks", str(tmp_path), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, ["reproduce", *options])
+    assert done.exit_code == 2 and f"--set-kernel python3 {tmp_path / '01_bare.ipynb'}" in done.output.replace("\n", "")
+
+
 @pytest.mark.slow
 def test_a_gpu_that_is_not_there_is_said_before_anything_runs(run_cli, notebooks):
     hidden = "import torch; torch.cuda.is_available = lambda: False; from rlrepro.cli import main; main()"

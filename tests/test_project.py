@@ -56,8 +56,8 @@ def test_each_dependency_says_what_it_is_for():
 
 
 def test_import_loads_nothing_heavy():
-    rooms = "rlrepro, rlrepro.lab, rlrepro.fixes, rlrepro.fit"
-    script = f"import {rooms}, sys; print({{'torch', 'tianshou', 'numpy'}} & set(sys.modules))"
+    packages = "rlrepro, rlrepro.lab, rlrepro.fixes, rlrepro.fit"
+    script = f"import {packages}, sys; print({{'torch', 'tianshou', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -72,7 +72,7 @@ def imports(path):
 
 
 @pytest.mark.parametrize(
-    "room, forbidden",
+    "files, forbidden",
     [
         ("fixes/**/*.py", r"rlrepro|\.\."),
         ("lab/*.py", r"rlrepro(?!\.lab|\.metadata)|\.\.|tianshou|torchrl|stable_baselines3"),
@@ -85,15 +85,14 @@ def imports(path):
         ("course/diagrams.py", r"rlrepro\.(?!evidence\.figures)"),
     ],
 )
-def test_arrows_point_one_way(room, forbidden):
-    paths = list((ROOT / "rlrepro").glob(room))
+def test_a_package_imports_only_those_below_it(files, forbidden):
+    paths = list((ROOT / "rlrepro").glob(files))
     assert paths
     for path in paths:
         assert not [name for name in imports(path) if re.match(forbidden, name)], path
 
 
-def test_the_site_is_at_the_top_of_the_house():
-    """Nothing but the command line needs it."""
+def test_only_the_command_line_imports_the_site():
     for path in (ROOT / "rlrepro").rglob("*.py"):
         if path.parent.name != "site" and path.name != "cli.py":
             assert not [name for name in imports(path) if name.startswith("rlrepro.course.site")], path

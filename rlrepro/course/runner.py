@@ -103,7 +103,11 @@ def _read(path: Path):
 
 def parameters_of(notebook: Path) -> dict[str, str]:
     """The parameters of a notebook and what each means, from the comments in its parameters cell."""
-    parameters = papermill.inspect_notebook(str(notebook))
+    try:
+        parameters = papermill.inspect_notebook(str(notebook))
+    except ValueError as error:
+        advice = f"if it names no kernel, jupytext --set-kernel python3 {notebook} adds one"
+        raise ValueError(f"the parameters of {notebook} can't be read: {error} ({advice})") from error
     return {name: (parameter["help"] or "").strip() for name, parameter in parameters.items()}
 
 
