@@ -56,6 +56,7 @@ def test_no_page_has_a_serious_barrier(axe, browser, site, pages, scheme, option
     assert barriers == {}, counts
 
 
+@pytest.mark.slow
 def test_axe_sees_a_barrier(axe, browser):
     page = browser.new_page()
     page.set_content("<html lang=en><title>t</title><main><h1>h</h1><img src='data:,'></main>")

@@ -32,6 +32,7 @@ def plans(planned):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [64, 512, 1024])
 def test_between_its_plans_it_never_says_too_little(planned, plans, rows):
     for stage, points in plans["mlp"]["float32"].items():

@@ -64,6 +64,7 @@ def test_a_run_without_training_is_not_called_free_of_findings(run_cli):
     assert done.returncode == 0 and "no training was seen so far" in done.stdout and "no findings" not in done.stdout
 
 
+@pytest.mark.slow
 def test_it_ends_as_the_command_does(tmp_path, run_cli):
     assert doctor(run_cli, "--", sys.executable, "-c", "raise SystemExit(7)").returncode == 7
     assert doctor(run_cli, "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)").returncode == 137
@@ -171,6 +172,7 @@ def test_a_python_that_reads_no_variables_is_told_of():
     assert status == 0 and "python -I" in "".join(report.unwatched)
 
 
+@pytest.mark.slow
 def test_own_loops_that_are_killed_have_left_notes(tmp_path):
     (tmp_path / "train.py").write_text(SMALL + "import os\nos.kill(os.getpid(), 9)\n")
     report, status = run([sys.executable, "train.py"], folder=tmp_path)

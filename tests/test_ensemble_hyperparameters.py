@@ -91,6 +91,7 @@ def compare(own, shared, seeds, env="Pendulum-v1"):
         assert distance(together.policy(member), alone.policy) < ROUNDING, member
 
 
+@pytest.mark.slow
 def test_each_member_learns_with_its_own_hyperparameters():
     """One case of the property above, on an environment whose episodes end by themselves."""
     own = {

@@ -22,10 +22,10 @@ def short_pendulum():
 @pytest.mark.parametrize(
     "env, n_envs, options",
     [
-        (short_pendulum, 1, {}),
+        pytest.param(short_pendulum, 1, {}, marks=pytest.mark.slow),
         (short_pendulum, 3, {"gamma": [0.9, 0.99], "clip_obs": 1.5, "clip_reward": 0.7}),
         ("CartPole-v1", 2, {"norm_reward": False}),
-        (short_pendulum, 2, {"norm_obs": False, "epsilon": 1e-3}),
+        pytest.param(short_pendulum, 2, {"norm_obs": False, "epsilon": 1e-3}, marks=pytest.mark.slow),
     ],
 )
 def test_each_member_is_normalized_as_sb3_does_it_alone(env, n_envs, options):

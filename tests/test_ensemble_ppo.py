@@ -24,19 +24,21 @@ def sb3(env, seed, **options):
     return PPO("MlpPolicy", env, seed=seed, device="cpu", **(SIZES | options))
 
 
+MEMBERS = [
+    ("Pendulum-v1", {}),
+    ("CartPole-v1", {}),
+    ("CartPole-v1", {"ent_coef": 0.05, "vf_coef": 0.3, "max_grad_norm": 0.01, "clip_range": 0.05}),
+    ("Pendulum-v1", {"clip_range_vf": 0.1, "normalize_advantage": False, "gamma": 0.9, "gae_lambda": 0.5}),
+    ("CartPole-v1", {"learning_rate": lambda left: 1e-2 * left, "clip_range": lambda left: 0.3 * left}),
+    ("CartPole-v1", {"target_kl": 1e-3, "learning_rate": 5e-3, "n_epochs": 6}),
+    ("Pendulum-v1", {"policy_kwargs": {"net_arch": {"pi": [16], "vf": [32, 8]}, "activation_fn": torch.nn.ReLU}}),
+    ("Pendulum-v1", {"n_steps": 256}),  # episodes end by their time limit
+]
+
+
 @pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
 @pytest.mark.parametrize(
-    "env, options",
-    [
-        ("Pendulum-v1", {}),
-        ("CartPole-v1", {}),
-        ("CartPole-v1", {"ent_coef": 0.05, "vf_coef": 0.3, "max_grad_norm": 0.01, "clip_range": 0.05}),
-        ("Pendulum-v1", {"clip_range_vf": 0.1, "normalize_advantage": False, "gamma": 0.9, "gae_lambda": 0.5}),
-        ("CartPole-v1", {"learning_rate": lambda left: 1e-2 * left, "clip_range": lambda left: 0.3 * left}),
-        ("CartPole-v1", {"target_kl": 1e-3, "learning_rate": 5e-3, "n_epochs": 6}),
-        ("Pendulum-v1", {"policy_kwargs": {"net_arch": {"pi": [16], "vf": [32, 8]}, "activation_fn": torch.nn.ReLU}}),
-        ("Pendulum-v1", {"n_steps": 256}),  # episodes end by their time limit
-    ],
+    "env, options", [*MEMBERS[:2], *(pytest.param(*each, marks=pytest.mark.slow) for each in MEMBERS[2:])]
 )
 def test_each_member_learns_what_sb3_learns(env, options):
     seeds = [11, 5, 8]

@@ -108,6 +108,7 @@ def regret_after_training(learner, steps, **act):
     return (rewards.amax(dim=1) - rewards[torch.arange(500), chosen]).mean(), (rewards.amax(1) - rewards.mean(1)).mean()
 
 
+@pytest.mark.slow
 def test_dqn_finds_the_best_action():
     regret, of_chance = regret_after_training(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
     assert regret < 0.02 * of_chance

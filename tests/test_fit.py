@@ -89,6 +89,7 @@ def test_other_networks_are_planned_as_exactly(networks, continuous):
         assert planned.stages[stage] == pytest.approx(tensors, rel=1e-3), stage
 
 
+@pytest.mark.slow
 def test_networks_keep_their_precision_unless_told():
     class Double(DiscreteActor):
         def forward(self, obs, state=None, info=None, **_):
@@ -125,6 +126,7 @@ def test_what_is_said_to_fit_fits(name):
         assert_close(planned, measured_tianshou(name, *sizes))
 
 
+@pytest.mark.slow
 def test_a2c_is_planned_by_its_own_code():
     sizes, library = {"rollout": 300, "max_batchsize": 64, "batch_size": 64}, "tianshou-a2c"
     assert_close(make_plan("mlp", **sizes, library=library), measured_tianshou("mlp", **sizes, library=library))

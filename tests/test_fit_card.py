@@ -14,11 +14,13 @@ from .fit_networks import CHOICE, FRAMES, MARGIN, TIANSHOU, VECTORS, make_plan, 
 MIB = 2**20
 
 
+@pytest.mark.slow
 def test_a_card_holds_a_copy_of_the_observations():
     on_card, on_cpu = (make_plan("mlp", rollout=64, envs=4096, device=device) for device in ("cuda", "cpu"))
     assert on_card.stages["collect"] - on_cpu.stages["collect"] == 4096 * FEATURES * 4
 
 
+@pytest.mark.slow
 def test_on_a_card_the_optimizer_works_on_all_parameters_at_once():
     class Deep(DiscreteActor):
         def __init__(self):

@@ -53,6 +53,7 @@ def test_the_longest_rollout_is_found_between_multiples(batch_size):
     assert not any(planned.at(rollout=found + more).fits(gib) for more in (1, 7, 100, 1000, 5000))
 
 
+@pytest.mark.slow
 def test_the_largest_batch_beside_a_large_optimizer_step_and_where_larger_ones_change_nothing():
     def make():
         net = nn.Linear(512, 512)

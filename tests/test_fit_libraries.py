@@ -32,6 +32,7 @@ def test_sb3_is_planned_by_its_own_code(name, sizes):
         assert planned.stages["learn"] == pytest.approx(found["learn"][0], abs=256)  # a vector of a minibatch
 
 
+@pytest.mark.slow
 def test_an_sb3_policy_brings_its_own_optimizer_and_may_explore_by_state():
     from stable_baselines3 import PPO
 
@@ -109,6 +110,7 @@ def test_torchrl_is_planned_by_its_own_code(name, sizes):
         assert_exact(planned, found)
 
 
+@pytest.mark.slow
 def test_where_the_rollout_stays_in_host_memory_the_card_does_not_limit_it():
     planned = plan(sb3_model("mlp", 64, 64).policy, rollout=64, library="sb3-ppo")
     assert planned.largest_rollout(1) is None

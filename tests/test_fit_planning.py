@@ -16,6 +16,7 @@ from rlrepro.lab import VirtualCard
 from .fit_networks import CHOICE, TIANSHOU, VECTORS, make_plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode, lambda: VirtualCard(0.0001, device="cpu")])
 def test_what_is_around_a_plan_changes_nothing(around):
     networks, expected = TIANSHOU["mlp"](), make_plan("mlp", rollout=64, batch_size=16)

@@ -47,7 +47,9 @@ def train(model):
         model.train()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name in ("A2C", "DQN") else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
+)
 def test_an_update_is_planned_as_the_model_runs_it(name):
     with VirtualCard(64, device="cpu") as card:
         model = build(name)

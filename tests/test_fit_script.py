@@ -54,6 +54,7 @@ def test_the_update_of_a_file_is_found_and_planned_on_a_card(tmp_path, text):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_sizes_reach_a_script_as_options(tmp_path):
     small, large = (planned(tmp_path, MAIN, arguments=("--batch-size", size)) for size in ("512", "4096"))
     assert large.stages["update"] > small.stages["update"]

@@ -45,6 +45,7 @@ def test_what_a_state_adds_to_an_update_is_predicted(count, rows):
     assert sum(predicted_bytes.update(count, 1).values()) == pytest.approx(added, rel=2 / count)
 
 
+@pytest.mark.slow
 def test_the_plain_way_grows_with_the_actions_and_the_factored_one_does_not():
     counts = (1_000, 4_000, 16_000)
     plain, factored = (

@@ -94,6 +94,7 @@ def test_an_overlay_of_which_a_file_is_damaged_is_not_used(copy_of, damage, file
         Release("tianshou==1.0.0").run(version)
 
 
+@pytest.mark.slow
 def test_removing_a_damaged_overlay_installs_it_anew(copy_of):
     shutil.rmtree(copy_of("tianshou==1.0.0"))
     assert install("tianshou==1.0.0") == overlay_folder("tianshou==1.0.0")
@@ -178,6 +179,7 @@ def test_a_killed_installation_leaves_nothing_in_place(empty_cache):
     assert (folder / "tianshou" / "__init__.py").exists() and not list(folder.parent.glob(".partial-*"))
 
 
+@pytest.mark.slow
 def test_two_at_once_install_one(empty_cache):
     processes = [subprocess.Popen(INSTALL, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     folders = {process.communicate()[0].strip() for process in processes}

@@ -39,6 +39,7 @@ def test_a_record_that_is_not_as_declared_is_refused_with_its_file_and_line(run_
     assert verdict["verdict"] == "not testable here" and "no record of logp_old.peak" in verdict["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage, message",
     [

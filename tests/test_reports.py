@@ -55,6 +55,7 @@ def test_a_change_that_does_not_apply_says_what_to_do(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_the_command_lists_and_prints(run_cli):
     listed = run_cli("report")
     assert listed.returncode == 0 and all(report.title in listed.stdout for report in REPORTS.values())

@@ -90,6 +90,7 @@ def test_a_link_to_a_heading_is_spelled_as_the_site_does():
     assert slug("If-you-can't-upgrade") == "if-you-cant-upgrade"
 
 
+@pytest.mark.slow
 def test_generated_pages_say_what_the_code_says(tmp_path):
     bibtex = reference_pages.bibtex(2031)
     assert f"version = {{{rlrepro.__version__}}}" in bibtex and "year = {2031}" in bibtex

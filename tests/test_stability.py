@@ -49,6 +49,7 @@ def test_what_changes_between_runs(runs):
     assert summary(compare_runs(runs, all_claims())).startswith("Of 8 claims, 1 change their verdict, 1 of them from")
 
 
+@pytest.mark.slow
 def test_the_command_fails_if_firm_verdicts_differ(runs, run_cli):
     wide = {"env": os.environ | {"COLUMNS": "200"}}  # so that no cell is folded
     unlike = run_cli("stability", *runs, **wide)

@@ -103,6 +103,7 @@ def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_pa
     assert calls(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
     with monkeypatch.context() as full:
         full.setattr(cloudpickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))

@@ -13,6 +13,7 @@ from .conftest import REFERENCE
 from .effects import changed
 
 
+@pytest.mark.slow
 def test_a_time_without_samples_is_said_to_be_one_measurement(records):
     """Records of earlier versions have none. PE2 compares several records, PE6 counts."""
     for claim in all_claims():

@@ -85,6 +85,7 @@ def test_more_threads_than_cores():
         assert parent.run(codes, launch.many, runs) == []
 
 
+@pytest.mark.slow
 def test_one_hot_actions():
     assert codes(torchrl_encoding.measure, 2000, categorical=False, device="cpu") == ["RUN007"]
     assert codes(torchrl_encoding.measure, 2000, categorical=True, device="cpu") == []
@@ -164,6 +165,7 @@ def test_memory_of_a_stage_is_its_own():
     assert collect.peak_bytes - collect.before_bytes < 2**27
 
 
+@pytest.mark.slow
 def test_trainings_in_two_threads():
     with watch(show=False) as seen, ThreadPoolExecutor(2) as threads:
         list(threads.map(sb3, ["PPO", "PPO"]))

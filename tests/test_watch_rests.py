@@ -79,6 +79,7 @@ def test_what_it_does_not_see_is_estimated(soon):
     assert not any(replaced())
 
 
+@pytest.mark.slow
 def test_it_never_rests_where_torch_compiles():
     """torch guards compiled code by the functions that it calls, and would compile it again."""
     script = """if True:
