@@ -13,9 +13,8 @@ class Boundaries:
 
     keys: tuple  # of flags, any of which ends a trajectory; or the single key of the ids
     are_ids: bool
-    _in_place: tuple = field(
-        default=(None, None), init=False, repr=False, compare=False
-    )  # tensors, and an array on them
+    # the tensors of the storage, and an array on the memory of the entry
+    _in_place: tuple = field(default=(None, None), init=False, repr=False, compare=False)
 
     def are_in(self, storage) -> bool:
         return any(entry(storage, key, slice(0, 1)) is not None for key in self.keys)

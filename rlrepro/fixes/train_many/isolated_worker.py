@@ -91,7 +91,7 @@ class IsolatedWorkers:
 def _serve(parent: int) -> None:
     multiprocessing.set_start_method(None, force=True)  # so that a run starts its own processes as it would alone
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    if sys.platform == "linux":  # the thread that waits for this run; works while the run holds the interpreter, too
+    if sys.platform == "linux":  # ends with the thread that waits for it, even while a run holds the interpreter
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

@@ -57,9 +57,7 @@ class Member:
         buffer = RolloutBuffer(self.n_steps, *spaces, self.device, self.gae_lambda, self.gamma, self.n_envs)
         if self._rollout is not None:
             rollout, steps = self._rollout
-            arrays = {
-                name: np.stack([step[name][self.index] for step in steps]) for name in ("rewards", "episode_starts")
-            }
+            arrays = {name: np.stack([step[name][self.index] for step in steps]) for name in steps[0]}
             for name, values in vars(rollout).items():  # (K, E × T, ...)
                 of_member = values[self.index].cpu().numpy()
                 arrays[name] = of_member.reshape(self.n_envs, self.n_steps, *of_member.shape[1:]).swapaxes(0, 1)
@@ -70,7 +68,7 @@ class Member:
         return buffer
 
     def keep_rollout(self, rollout, steps: list[dict[str, np.ndarray]]) -> None:
-        """Keep the ensemble's Rollout, and what callbacks were told at each of its steps, for `rollout_buffer`."""
+        """Keep the ensemble's Rollout, and what it lacks, arrays (K, E) of each step, for `rollout_buffer`."""
         self._rollout = rollout, steps
 
     def forget_policy(self) -> None:

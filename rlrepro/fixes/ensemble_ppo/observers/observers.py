@@ -24,7 +24,7 @@ class Observers:
         self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
         self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
         self._stopped, self._bar = {}, None  # by member: weights, number of episodes and statistics
-        self._steps = []  # of this rollout, what callbacks were told
+        self._steps = []  # of this rollout, the rewards and starts of episodes (K, E)
         self.curves = None  # of the losses of the update to come
         for index in range(len(ensemble) if callback or self._is_logged else 0):
             formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
@@ -102,7 +102,7 @@ class Observers:
     def _step(self, now: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
         """Tell each member's callback of a step; arrays (K, E, ...), finished: (member, env, return, length), infos
         (K × E). Whether any member goes on."""
-        self._steps.append(now)
+        self._steps.append({name: now[name] for name in ("rewards", "episode_starts")})
         members, envs = len(self._ensemble), self._ensemble.n_envs
         told = [[{} if infos is None else {**infos[k * envs + env][0]} for env in range(envs)] for k in range(members)]
         for index, env, total, length in finished:
