@@ -173,6 +173,9 @@ def test_a_member_that_is_stopped_keeps_its_statistics():
     options = {"vec_normalize": True, "learning_rate": 1e-3}
     stopped = ensemble(**options).learn(2 * STEPS, callback=lambda k: Recorder(last=STEPS if k == 0 else None))
     shorter, whole = ensemble(**options).learn(STEPS), ensemble(**options).learn(2 * STEPS)
+    venv = DummyVecEnv([lambda: gym.make("Pendulum-v1")])
+    counts = [each.vec_env(0, venv).obs_rms.count for each in (stopped, shorter, whole)]
+    assert counts[0] == counts[1] < counts[2]
     for found, expected in [
         (stopped.normalize.statistics(0), shorter.normalize.statistics(0)),
         (stopped.normalize.statistics(1), whole.normalize.statistics(1)),
