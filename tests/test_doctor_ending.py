@@ -42,12 +42,9 @@ POOL = """with multiprocessing.get_context({method!r}).Pool(2) as pool:
 SECONDS = 120  # for a busy machine to import everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "body, processes",
-    [
-        ("work(0)", 1),
-        *(pytest.param(POOL.format(method=method), 2, marks=pytest.mark.slow) for method in ("fork", "spawn")),
-    ],
+    "body, processes", [("work(0)", 1), *((POOL.format(method=method), 2) for method in ("fork", "spawn"))]
 )
 def test_a_stage_that_is_cut_short(tmp_path, body, processes):
     """It is noted, without a traceback, also where a parent ends its children."""

@@ -59,6 +59,7 @@ def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
     assert doctor(run_cli, "--select", "RUN9", "--", sys.executable, "train.py").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_run_without_training_is_not_called_free_of_findings(run_cli):
     done = doctor(run_cli, "--seconds", "1", "--", sys.executable, "-c", "import time; time.sleep(30)")
     assert done.returncode == 0 and "no training was seen so far" in done.stdout and "no findings" not in done.stdout

@@ -24,7 +24,7 @@ def short_pendulum():
     [
         pytest.param(short_pendulum, 1, {}, marks=pytest.mark.slow),
         (short_pendulum, 3, {"gamma": [0.9, 0.99], "clip_obs": 1.5, "clip_reward": 0.7}),
-        ("CartPole-v1", 2, {"norm_reward": False}),
+        pytest.param("CartPole-v1", 2, {"norm_reward": False}, marks=pytest.mark.slow),
         pytest.param(short_pendulum, 2, {"norm_obs": False, "epsilon": 1e-3}, marks=pytest.mark.slow),
     ],
 )

@@ -42,6 +42,10 @@ def test_names_of_releases_are_not_rounded(drawn):
     assert not re.search(r'd="[^"]*\.\d\d', page)
 
 
+def test_a_figure_is_laid_out_as_before_when_it_is_shown_again(drawn):
+    assert html(drawn) == html(drawn) == html(drawn)
+
+
 def test_a_page_shows_one_of_two_widths(drawn):
     page = html(drawn)
     widths = [float(width) / 72 for width in re.findall(r'<svg class="\w+".*? width="([\d.]+)pt"', page, re.DOTALL)]

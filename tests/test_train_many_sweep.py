@@ -68,14 +68,8 @@ def make_cards(folder, monkeypatch, count):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-@pytest.mark.parametrize(
-    "gpus, seen",
-    [
-        (1, {"0", "1"}),
-        pytest.param(0.5, {"0", "1"}, marks=pytest.mark.slow),
-        pytest.param(2, {"0,1"}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("gpus, seen", [(1, {"0", "1"}), (0.5, {"0", "1"}), (2, {"0,1"})])
 def test_each_run_sees_its_card(gpus, seen, tmp_path, monkeypatch):
     make_cards(tmp_path, monkeypatch, 2)
     outcomes = train_many(cards, [{"x": x} for x in range(4)], n_jobs=2, gpus=gpus, **QUIET)

@@ -50,9 +50,12 @@ def _svg(figure, kind: str) -> str:
     with ExitStack() as undo, mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"{kind} {figure.alt()}"}):
         for artist in figure.outside:
             _set(undo, artist, "text", "")
+        for axes in figure.axes:  # a layout depends on where it starts
+            axes.set_subplotspec(axes.get_subplotspec())
         if kind == "narrow":
             _narrow(figure, undo)
         thin_labels(figure, undo)
+        _set(undo, figure, "layout_engine", None)  # thin_labels has laid it out; savefig would do so again
         figure.savefig(target, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Type": None})
     svg = target.getvalue()[target.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)

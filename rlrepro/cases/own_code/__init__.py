@@ -19,7 +19,8 @@ class Settings:
 
     rollout: int  # timesteps of ppo.py
     written: int  # timesteps that world_model.py stores at a time
-    steps: int  # environment steps of each training run of sweep.py
+    seeds: int  # training runs of sweep.py
+    steps: int  # environment steps of each
     recorded: int  # transitions that newest/sac.py begins with
     runs: tuple[tuple[str, ...], ...]  # scripts that run at the same time, one group after another
     repeats: int  # pairs of timings for each cost
@@ -28,6 +29,7 @@ class Settings:
 SMOKE = Settings(
     rollout=2048,
     written=1_000_000,
+    seeds=4,
     steps=64,
     recorded=100_000,
     runs=(  # world_model.py and sweep.py are timed, so they run alone
@@ -42,6 +44,7 @@ TINY = replace(
     SMOKE,
     rollout=1024,
     written=500_000,
+    seeds=2,
     recorded=50_000,
     runs=(("world_model.py",), ("sweep.py",)),
     repeats=1,

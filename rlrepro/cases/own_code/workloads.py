@@ -29,6 +29,7 @@ def copy_project(folder: Path, settings: Settings) -> Path:
     shutil.copytree(SAMPLE_PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__"))
     _set_constant(folder / "ppo.py", "ROLLOUT", settings.rollout)
     _set_constant(folder / "world_model.py", "WRITTEN", settings.written)
+    _set_constant(folder / "sweep.py", "SEEDS", settings.seeds)
     _set_constant(folder / "sweep.py", "STEPS", settings.steps)
     _set_constant(folder / "newest" / "sac.py", "RECORDED", settings.recorded)
     return folder

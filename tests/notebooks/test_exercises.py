@@ -14,7 +14,7 @@ from rlrepro.evidence import read_records
 from rlrepro.evidence.verdicts import judge as judge_claims
 from rlrepro.evidence.verdicts import load_runs
 
-from .conftest import REFERENCE, ROOT
+from ..conftest import REFERENCE, ROOT
 from .exercise_answers import WRONG
 
 SOLUTIONS = {path.stem: path for path in sorted((ROOT / "book/solutions").glob("[01]*.md"))}
@@ -66,7 +66,7 @@ def test_a_solution_passes_and_no_answer_fails_kindly(solved, chapter, number, a
 def test_a_wrong_answer_gets_a_hint_that_is_not_the_answer(solved, chapter, number, answer):
     names, records = solved[chapter]
     solution = names[answer]
-    assert number in WRONG, f"tests/exercise_answers.py has wrong answers to every exercise; add some to {number}"
+    assert number in WRONG, f"exercise_answers.py has wrong answers to every exercise; add some to {number}"
     for wrong, word in WRONG[number]:
         told = judge(number, wrong, records)
         assert not told.right and told.message.startswith(("not yet. ", "your answer could not be used: ")), wrong

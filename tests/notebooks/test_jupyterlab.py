@@ -16,7 +16,7 @@ import pytest
 
 from rlrepro.lab.limits import limit
 
-from .conftest import ROOT
+from ..conftest import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.notebooks]
 

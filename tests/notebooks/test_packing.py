@@ -9,7 +9,7 @@ import pytest
 from rlrepro.evidence.packing import NotComplete, pack
 from rlrepro.evidence.records import read_records
 
-from .conftest import ROOT
+from ..conftest import ROOT
 
 CHAPTER = "09_parallel_env"
 

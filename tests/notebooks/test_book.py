@@ -16,9 +16,9 @@ from rlrepro.doctor.triage import load
 from rlrepro.evidence.verdicts import judge, load_runs
 from rlrepro.lab.limits import TookTooLong
 
+from ..conftest import ROOT
 from . import browsing
 from .browsing import NARROW, open_page, visited
-from .conftest import ROOT
 
 LARGEST_PAGE = 3.0 * 10**6  # bytes, everything that it loads
 SMALLEST = 7  # pixels, of text in a figure

@@ -24,7 +24,7 @@ from rlrepro.doctor.finding import all_rules
 from rlrepro.evidence import MissingRecord, Records, read_records
 from rlrepro.evidence.verdicts import MachineRun, load_runs
 
-from .conftest import ROOT
+from ..conftest import ROOT
 
 
 @pytest.mark.slow

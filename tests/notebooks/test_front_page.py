@@ -7,8 +7,8 @@ import pytest
 
 from rlrepro.doctor.triage import NOT_OURS, load, triage
 
+from ..conftest import ROOT
 from .browsing import NARROW, open_page
-from .conftest import ROOT
 
 TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
 CARDS = "all => all.filter(c => c.offsetParent).map(c => c.className.match(/problem-([\\w-]+)/)[1])"
