@@ -9,8 +9,9 @@ from rlrepro.cases.slice_sampler.measure import ENVIRONMENT
 from rlrepro.course.labs.core import Trial, WrongResult
 from rlrepro.lab import Release
 
-STORED, WRITES = 1_000_000, 7  # transitions; of WRITE_SIZE transitions each, with a sample after each
+STORED, WRITES = 5_000_000, 7  # transitions; of WRITE_SIZE transitions each, with a sample after each
 SMALL, WRAPS = 2_750, 5  # capacity of the ring whose samples are checked; writes, which go round it
+WITHIN = 10  # times ours: looking at every episode takes less, reading every transition more, by a factor of two each
 STILL = "What of its work repeats for transitions that were there before the last write?"
 
 
@@ -19,7 +20,7 @@ def trial(answer) -> Trial:
         if wrong := newest.run(wrong_slices, answer):
             raise WrongResult(wrong)
         costs = newest.run(online, answer)
-    return Trial(costs, "s", f"finding the slices of a sample after a write, {STORED:,} stored", 4)
+    return Trial(costs, "s", f"finding the slices of a sample after a write, {STORED:,} stored", WITHIN)
 
 
 def online(answer) -> dict[str, list[float]]:
