@@ -33,11 +33,11 @@ class Settings:
 
 SMOKE = Settings(
     vectors=(1_000, 10_000, 100_000, 1_000_000),
-    frames=(1_000, 2_000, 4_000),
+    frames=(500, 1_000, 2_000),
     memory_frames=(1_000, 4_000),
     sac_stored=(1_000, 100_000, 1_000_000),
     dqn_stored=(250, 2_000),
-    collects=10,
+    collects=7,
     repeats=2,
 )
 SETTINGS = {
@@ -48,7 +48,6 @@ SETTINGS = {
         memory_frames=(100, 400),
         sac_stored=(1_000, 100_000),
         dqn_stored=(100, 400),
-        collects=8,
         repeats=1,
     ),
     "smoke": SMOKE,

@@ -17,7 +17,7 @@ from rlrepro.lab import Release
 
 FEW = 1_000  # stored transitions, where the number does not matter
 BAD_STEP = 5  # collects before a NaN
-SCANS = 11  # of each buffer: now and then one takes several times as long, which must not widen the interval
+SCANS = 17  # of each buffer: now and then one takes several times as long, which must not widen the interval
 
 
 def release(bench: Bench, version: str) -> Release:

@@ -38,7 +38,7 @@ SMOKE = Settings(
         ("world_model.py",),
         ("sweep.py",),
     ),
-    repeats=5,
+    repeats=3,
 )
 TINY = replace(
     SMOKE,

@@ -31,7 +31,7 @@ class Settings:
 
 SETTINGS = {
     "tiny": Settings((2e-4, LONG), 0.05, 3, (1, 4), 1e-3, (1, 2), 2, 0.3, 2),
-    "smoke": Settings((5e-5, 2e-4, 1e-3, LONG), 0.05, 25, (1, 2, 4), 1e-3, (1, 2, 4), 2, 0.4, 2),
+    "smoke": Settings((5e-5, 2e-4, 1e-3, LONG), 0.05, 15, (1, 2, 4), 1e-3, (1, 2, 4), 2, 0.4, 2),
     "full": Settings(
         (5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, LONG, 0.1),
         block_seconds=0.2,

@@ -36,7 +36,7 @@ def step_times(waits: list[str], workers: int, seconds: float, blocks: int, bloc
     to wake up here."""
     envs = {wait: open_env(workers, seconds, wait) for wait in waits}
     actions = {wait: env.rand_action() for wait, env in envs.items()}
-    count = max(5, round(block_seconds / (seconds + _overhead(envs[waits[0]], actions[waits[0]], seconds))))
+    count = max(3, round(block_seconds / (seconds + _overhead(envs[waits[0]], actions[waits[0]], seconds))))
     measured = {wait: {"step": [], "cpu": []} for wait in waits}
     for wait in waits:
         _steps(envs[wait], actions[wait], WARM_UP)
