@@ -101,6 +101,7 @@ def test_what_was_measured_is_what_the_reference_records_say():
     assert json.loads(MEASURED.read_text()) == measured(), "write it anew: python -m rlrepro.course.rule_costs"
 
 
+@pytest.mark.slow
 def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     (tmp_path / "train.py").write_text(PPO)
     (tmp_path / "requirements.txt").write_text("tianshou==1.0.0")

@@ -112,6 +112,7 @@ def test_torchrls_losses_are_planned_to_the_byte(name):
     assert max(planned.stages["sample"], planned.stages["learn"]) == measured(partial(filled, name), update)
 
 
+@pytest.mark.slow
 def test_a_buffer_of_torchrl_is_where_its_storage_is():
     small, large = (
         plan_torchrl(partial(make, "SAC", device="cuda"), partial(transitions, "SAC"), buffer_size=size)

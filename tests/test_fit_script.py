@@ -88,6 +88,7 @@ def test_what_a_file_lacks_is_said(tmp_path, text, name, sizes, message):
         planned(tmp_path, text, name, **sizes)
 
 
+@pytest.mark.slow
 def test_the_command_searches_the_batch_size(tmp_path):
     (tmp_path / "train.py").write_text(MARKED)
     text, fits = describe_plan(f"{tmp_path}/train.py", 0.01)
