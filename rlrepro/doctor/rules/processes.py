@@ -37,8 +37,8 @@ def _one_thread(module, call):
 )
 def no_limit(module, project):
     """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
-    (spinning). Small networks suffer too: torch shares the product of two states among threads from 24 inputs on, and
-    Adam's step from 2,049 weights on."""
+    (spinning). Small networks suffer too: torch shares the product of two states among threads from 24 inputs on (with
+    an Intel processor, only larger products), and Adam's step from 2,049 weights on."""
     seen, likely = set(), {}
     for start in process_starts(module, project):
         if start.target is None or start.call in seen:
