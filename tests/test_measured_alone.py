@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from rlrepro.fit import plan_update
+from rlrepro.fit.operators import _Measuring
 from rlrepro.lab import peak_memory
 
 
@@ -26,3 +27,12 @@ def test_a_recurrent_layers_backward_pass_is_measured_with_the_workspace_of_a_re
     state = make()
     measured = peak_memory(lambda: step(state, batch_size)).peak_bytes
     assert measured <= planned.needed["update"] <= 1.1 * measured
+
+
+def test_the_marks_of_an_optimizer_are_not_measured():
+    """They open and close a range of torch's profiler. It crashes if one of its runs opens a range and another closes
+    it, as would be the case if each were measured."""
+    net, optimizer = make()
+    with _Measuring(torch.device("cpu")) as measuring:
+        step((net, optimizer))
+    assert measuring.calls and not [func for func in measuring.calls if func.namespace == "profiler"]
