@@ -1,8 +1,8 @@
 """Large discrete action spaces: where the memory goes.
 
-Upstream: facebookresearch/Pearl#72, and GymEnv's default encoding in TorchRL. The workloads are in `pearl`, or where
-Pearl is not available in `pearl_reimplementation`; for the fixes in `fixed_workloads`; for TorchRL in
-`torchrl_encoding`; and in `nearest_point_env` for the training run.
+Upstream: facebookresearch/Pearl#72, and GymEnv's default encoding in TorchRL. `pearl` has the workloads, and
+`pearl_reimplementation` the same functions for machines without Pearl. `fixed_workloads` has the workloads of the
+fixes, `torchrl_encoding` those of TorchRL, and `nearest_point_env` the training run.
 """
 
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import lazy_loader
 
 CHAPTER = "05_large_action_spaces"
-STATE, HIDDEN, BATCH = 768, (768, 512, 128), 128  # of Pearl#72
-FEATURES = 2  # of an action there
+STATE, HIDDEN, BATCH = 768, (768, 512, 128), 128  # from Pearl#72
+FEATURES = 2  # of an action in Pearl#72
 ARTICLE_ACTIONS = 27_000
-ACTIONS = 30_000  # of the training run and of TorchRL's example
+ACTIONS = 30_000  # in the training run and in TorchRL's example
 CAPACITY = 10_000  # transitions in a buffer
 CARD_GIB = 8.0
 COPIES = 10  # ensemble members of a BootstrapReplayBuffer
@@ -25,23 +25,23 @@ COMMIT = "48f1fbb"  # of facebookresearch/Pearl
 class Settings:
     """How much one profile measures."""
 
-    action_counts: tuple[int, ...]  # of transitions and updates in Pearl's scheme
-    pairs: int  # of a state and an action, in one batch of Pearl's update
-    one_hot_counts: tuple[int, ...]  # actions of the batches that Pearl prepares as one-hot vectors
-    critic_counts: tuple[int, ...]  # actions where one critic's update runs with a whole batch, plain and factored
+    action_counts: tuple[int, ...]  # at which Pearl's transitions and updates are measured
+    pairs: int  # state-action pairs in one batch of Pearl's update
+    one_hot_counts: tuple[int, ...]  # numbers of actions for the batches that Pearl prepares as one-hot vectors
+    critic_counts: tuple[int, ...]  # actions at which one critic's update runs on a whole batch, plain and factored
     timed_sizes: tuple[tuple[int, int], ...]  # (actions, batch size)
     repeats: int
-    transitions_stored: tuple[int, ...]  # since the start, when an update of `leak_actions` actions is measured
+    transitions_stored: tuple[int, ...]  # in the buffer when an update with `leak_actions` actions is measured
     leak_actions: int
     history_lengths: tuple[int, ...]
-    multiples: tuple[int, ...]  # of the plain way's largest number of actions, planned with FactoredQ
-    runs_article_size: bool  # whether FactoredQ's update of the article's size runs, or is only planned
+    multiples: tuple[int, ...]  # of the largest number of actions that the plain way fits; planned with FactoredQ
+    runs_article_size: bool  # whether FactoredQ's update runs at the article's size, or is only planned
     training_methods: tuple[str, ...]
     training_updates: int
     training_actions: int = ACTIONS
 
     def batch_size(self, count: int) -> int:
-        """States in a batch with so many actions: enough that weights hardly count beside activations."""
+        """States in a batch with `count` actions, enough to make weights small compared with activations."""
         return max(4, min(BATCH, self.pairs // count))
 
 

@@ -34,8 +34,8 @@ def source(records: Records) -> str:
 
 
 def stored_bytes(records: Records, count: int = ARTICLE_ACTIONS, *, parts=None, **setting) -> float:
-    """Bytes of one transition in Pearl's scheme, or of these parts of it, with `count` actions: parts with an entry per
-    action are scaled from the largest number of actions measured, the others are as measured."""
+    """Bytes of one transition in Pearl's scheme, or of these parts of it, with `count` actions. Parts with an entry per
+    action are scaled from the largest number of actions measured; the others are as measured."""
     stored = records.where("large_actions.stored", scheme="pearl", **({"history": None, "copies": None} | setting))
     largest = max((record.setting["actions"] for record in stored), default=None)
     if largest is None:
@@ -55,8 +55,8 @@ def bytes_without_states(records: Records, count: int = ARTICLE_ACTIONS) -> floa
 
 
 def update_bytes(records: Records, count: int, rows: int) -> float:
-    """Bytes of one update with `count` actions and `rows` states, scaled from what a state adds to the largest one
-    measured."""
+    """Bytes of one update with `count` actions and `rows` states, scaled from what each state adds to the largest
+    update measured."""
     measured = records.get("large_actions.update_per_state")
     return measured.value / measured.setting["actions"] * count * rows
 
@@ -71,29 +71,29 @@ def judge_one_hot(records: Records) -> Finding:
         f"TorchRL's one-hot actions: {format_value(stored, 'B')} for {CAPACITY:,} transitions; Pearl's one-hot batch "
         f"of {BATCH}: actions^{exponent:.2f}, {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,}"
     )
-    because = {"partly": "not what is stored, but the batch that Pearl makes of it"}
-    return _finding(records, figure, [stored, max(stored, batch)], because)
+    reasons = {"partly": "not what is stored, but the batch that Pearl makes of it"}
+    return _finding(records, figure, [stored, max(stored, batch)], reasons)
 
 
-def _finding(records: Records, figure: str, numbers, because: dict | None = None) -> Finding:
-    """A finding that also says what was measured, Pearl or its reimplementation."""
-    return Finding(f"{figure}; {source(records)}", numbers, because or {})
+def _finding(records: Records, figure: str, numbers, reasons: dict | None = None) -> Finding:
+    """A finding whose figure also states whether Pearl or its reimplementation was measured."""
+    return Finding(f"{figure}; {source(records)}", numbers, reasons or {})
 
 
 def judge_integer_bytes(records: Records) -> Finding:
-    hot, integer = (
+    one_hot, integer = (
         records.get("large_actions.torchrl_action", encoding=encoding, actions=ACTIONS).value
         for encoding in ("one-hot", "categorical")
     )
-    in_pearl = bytes_without_states(records)
-    of_all = hot * ARTICLE_ACTIONS / ACTIONS / in_pearl
+    pearl_bytes = bytes_without_states(records)
+    stored_ratio = one_hot * ARTICLE_ACTIONS / ACTIONS / pearl_bytes
     figure = (
-        f"TorchRL: {integer:.0f} bytes against {hot:,.0f}, {hot / integer:,.0f} times; a transition of Pearl with an "
-        f"integer action, without its states: {format_value(in_pearl, 'B')} at {ARTICLE_ACTIONS:,} actions, so that a "
-        f"one-hot action takes {of_all:.3g} times what is stored beside an integer"
+        f"TorchRL: {integer:.0f} bytes against {one_hot:,.0f}, {one_hot / integer:,.0f} times; a transition of Pearl "
+        f"with an integer action, without its states: {format_value(pearl_bytes, 'B')} at {ARTICLE_ACTIONS:,} actions, "
+        f"so that a one-hot action takes {stored_ratio:.3g} times what is stored beside an integer"
     )
     return _finding(
-        records, figure, [hot / integer, of_all], {"partly": "true of the action, but not of what is stored"}
+        records, figure, [one_hot / integer, stored_ratio], {"partly": "true of the action, but not of what is stored"}
     )
 
 
@@ -122,15 +122,15 @@ def judge_history(records: Records) -> Finding | Verdict:
 def judge_bootstrap(records: Records) -> Finding:
     ratio = stored_bytes(records, features=1, copies=COPIES) / stored_bytes(records, features=1)
     figure = f"{ratio:.3f} times the bytes of the usual buffer, with {COPIES} members"
-    because = {"refuted": "it stores one transition and a mask of ensemble members"}
-    return _finding(records, figure, [ratio], because)
+    reasons = {"refuted": "it stores one transition and a mask of ensemble members"}
+    return _finding(records, figure, [ratio], reasons)
 
 
 def judge_cpu_storage(records: Records) -> Finding:
-    moved = stored_bytes(records, features=1) * CAPACITY
+    buffer_bytes = stored_bytes(records, features=1) * CAPACITY
     update = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
-        f"moved off the card: {format_value(moved, 'B')} of {CAPACITY:,} transitions; left on it: "
+        f"moved off the card: {format_value(buffer_bytes, 'B')} of {CAPACITY:,} transitions; left on it: "
         f"{format_value(update, 'B')} of one update"
     )
     return _finding(records, figure, [update], {"refuted": "the update alone takes more"})
@@ -139,73 +139,73 @@ def judge_cpu_storage(records: Records) -> Finding:
 def judge_embeddings(records: Records) -> Finding:
     ratio = stored_bytes(records, features=EMBEDDED) / stored_bytes(records, features=1)
     figure = f"{ratio:.3g} times the bytes of integers, with {ARTICLE_ACTIONS:,} actions of {EMBEDDED} numbers each"
-    because = {"refuted": "each transition holds the embeddings of all actions, which a shared table would hold once"}
-    return _finding(records, figure, [ratio], because)
+    reasons = {"refuted": "each transition holds the embeddings of all actions, which a shared table would hold once"}
+    return _finding(records, figure, [ratio], reasons)
 
 
 def judge_leak(records: Records) -> Finding:
-    peaks, held = (records.series(f"large_actions.since_start_{name}", "stored") for name in ("peak", "held"))
-    before, after = max(n for n in peaks if n <= BATCH), max(peaks)
-    first, then = peaks[before] / peaks[min(peaks)], peaks[after] / peaks[before]
+    peaks, buffer = (records.series(f"large_actions.since_start_{name}", "stored") for name in ("peak", "held"))
+    full_batch, last = max(n for n in peaks if n <= BATCH), max(peaks)
+    early, late = peaks[full_batch] / peaks[min(peaks)], peaks[last] / peaks[full_batch]
     figure = (
-        f"an update's peak grows by {first:.3g}× until {before} transitions are stored, then by {then:.3g}× until "
-        f"{after}, while the buffer grows by {held[after] / held[before]:.3g}×"
+        f"an update's peak grows by {early:.3g}× until {full_batch} transitions are stored, then by {late:.3g}× until "
+        f"{last}, while the buffer grows by {buffer[last] / buffer[full_batch]:.3g}×"
     )
-    because = {
+    reasons = {
         "partly": f"not a leak: the update grows until there is a batch of {BATCH}, the buffer until its capacity",
         "refuted": "it does not grow",
     }
-    return _finding(records, figure, [then, max(first, then)], because)
+    return _finding(records, figure, [late, max(early, late)], reasons)
 
 
-EXHAUSTED = f"the {CARD_GIB:.0f} GiB of the card"
+CARD_LABEL = f"the {CARD_GIB:.0f} GiB of the card"
 
 
 def judge_problem(records: Records) -> Finding:
-    """By the largest of what one-hot actions need: the problem that the article's advice is to solve."""
-    found = judge_one_hot(records)
-    return Finding(found.figure, found.numbers[1:])
+    """The most memory that one-hot actions need, which is the problem that the article's advice should solve."""
+    finding = judge_one_hot(records)
+    return Finding(finding.figure, finding.numbers[1:])
 
 
-PROBLEM = Premise("running out of memory", judge_problem, at_least(CARD, EXHAUSTED))
+PROBLEM = Premise("running out of memory", judge_problem, at_least(CARD, CARD_LABEL))
 
 claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
-one_fix = partial(claim, section="The article's fixes, one at a time")
-solved = partial(claim, section="What is computed", rule=at_most(CARD, EXHAUSTED), premise=PROBLEM)
+fix_claim = partial(claim, section="The article's fixes, one at a time")
+solution_claim = partial(claim, section="What is computed", rule=at_most(CARD, CARD_LABEL), premise=PROBLEM)
 
 CLAIMS = [
-    one_fix(
+    fix_claim(
         "LA1",
         "One-hot storage of tens of thousands of actions exhausts memory",
         judge=judge_one_hot,
-        rule=at_least(CARD, EXHAUSTED),
+        rule=at_least(CARD, CARD_LABEL),
     ),
-    one_fix(
+    fix_claim(
         "LA2",
         "An integer takes 4 bytes, one-hot thousands of times more",
         judge=judge_integer_bytes,
         rule=at_least(THOUSANDS),
     ),
-    solved("LA3", "Integer coding solves the memory problem", judge=judge_integer_coding),
-    one_fix(
+    solution_claim("LA3", "Integer coding solves the memory problem", judge=judge_integer_coding),
+    fix_claim(
         "LA4",
         "The history module's memory grows with its length and makes it worse",
         judge=judge_history,
         rule=proportional("bytes"),
         premise=PROBLEM,
     ),
-    one_fix(
+    fix_claim(
         "LA5",
         "BootstrapReplayBuffer keeps several copies of the data",
         judge=judge_bootstrap,
         rule=at_least(SEVERAL),
     ),
-    solved(
+    solution_claim(
         "LA6",
         "Storing on the CPU and moving only batches to the GPU solves it",
         judge=judge_cpu_storage,
     ),
-    one_fix(
+    fix_claim(
         "LA7",
         "Action embeddings compress further",
         judge=judge_embeddings,

@@ -14,31 +14,31 @@ from rlrepro.fixes import FactoredQ, SharedActionBuffer
 from rlrepro.lab.storage_tracker import StorageCount
 
 PAIRS_AT_ONCE = {"cpu": 2**11, "cuda": 2**16}  # few enough for a CPU's caches, enough to fill a GPU
-FREE_SHARE = 0.9  # of free memory that a plan may use: operators need some on top
-WRITTEN = 10  # transitions, from which the storage allocates room for all
+FREE_SHARE = 0.9  # of free memory that a plan may use; operators need temporaries on top
+TRANSITIONS = 10  # written to a buffer; its storage then allocates room for all
 
 
 def stored(count: int, features: int, capacity: int) -> dict[str, float]:
-    """Bytes per transition, by part, of a SharedActionBuffer where availability alternates between two sets; "shared"
-    is a transition's share of the action table and of the masks."""
+    """Bytes per transition, by part, in a SharedActionBuffer whose transitions alternate between two sets of available
+    actions. "shared" is a transition's share of the action table and of the masks."""
     buffer = SharedActionBuffer(capacity, torch.rand(count, features))
-    available = torch.ones(WRITTEN, count, dtype=torch.bool)
-    available[::2, 1:] = False
-    states = torch.rand(2, WRITTEN, STATE)
-    flags = torch.zeros(2, WRITTEN, dtype=torch.bool)
-    data = {
+    masks = torch.ones(TRANSITIONS, count, dtype=torch.bool)
+    masks[::2, 1:] = False
+    states = torch.rand(2, TRANSITIONS, STATE)
+    flags = torch.zeros(2, TRANSITIONS, dtype=torch.bool)
+    fields = {
         "observation": states[0],
-        "action": torch.zeros(WRITTEN, dtype=torch.long),
-        "action_mask": available,
+        "action": torch.zeros(TRANSITIONS, dtype=torch.long),
+        "action_mask": masks,
         "next": {
             "observation": states[1],
-            "reward": torch.zeros(WRITTEN),
+            "reward": torch.zeros(TRANSITIONS),
             "done": flags[0],
             "terminated": flags[1],
-            "action_mask": available.flip(0),
+            "action_mask": masks.flip(0),
         },
     }
-    buffer.extend(TensorDict(data, batch_size=[WRITTEN]))
+    buffer.extend(TensorDict(fields, batch_size=[TRANSITIONS]))
     names = {"observation": "state", "next.observation": "next state", "action": "action"}
     names |= {"action_mask": "masks", "next.action_mask": "masks"}
     sizes = {"shared": (buffer.actions.nbytes + buffer.masks.nbytes) / capacity}
@@ -49,14 +49,14 @@ def stored(count: int, features: int, capacity: int) -> dict[str, float]:
 
 
 def plain_update(count: int, features: int, batch_size: int, device: str) -> Callable[[], None]:
-    """One critic's forward and backward pass on all actions, as Pearl does it."""
+    """One critic's forward and backward pass on all actions, as in Pearl."""
     net = network(STATE + features, 1).to(device)
     states, actions = _inputs(count, features, batch_size, device)
     return _update(net, lambda: q_values(net, states, actions.expand(batch_size, -1, -1)))
 
 
 def factored_update(count: int, features: int, batch_size: int, device: str, **options) -> Callable[[], None]:
-    """The same with a FactoredQ of the same layers; `options` are FactoredQ's."""
+    """The same with a FactoredQ that has the same layers; `options` are passed to it."""
     net = FactoredQ(STATE, features, HIDDEN, **options).to(device)
     states, actions = _inputs(count, features, batch_size, device)
     return _update(net, lambda: net(states, actions))
@@ -70,25 +70,25 @@ def plain_values(count: int, features: int, batch_size: int, device: str) -> Cal
 
 
 def factored_values(count: int, features: int, batch_size: int, device: str) -> Callable[[], torch.Tensor]:
-    """The same with a FactoredQ of the same layers."""
+    """The same with a FactoredQ that has the same layers."""
     net = FactoredQ(STATE, features, HIDDEN).to(device)
     states, actions = _inputs(count, features, batch_size, device)
     return torch.no_grad()(lambda: net(states, actions))
 
 
 def matrix_products(count: int, batch_size: int, device: str, *, backward: bool) -> Callable[[], None]:
-    """Only the matrix products that any way of computing those values needs: those of the layers after the first for
-    each pair and, in an update, those of the backward pass with respect to the layers' inputs and weights."""
+    """Only the matrix products that every way of computing these values needs: for each pair, those of the layers after
+    the first and, in an update, those of the gradients of these layers' inputs and weights."""
     pairs = count * batch_size
-    at_once = min(pairs, PAIRS_AT_ONCE[torch.device(device).type])
+    chunk = min(pairs, PAIRS_AT_ONCE[torch.device(device).type])
     layers = [
-        (torch.rand(at_once, before, device=device), torch.rand(at_once, after, device=device), weight)
-        for before, after in itertools.pairwise((*HIDDEN, 1))
-        for weight in [torch.rand(before, after, device=device)]
+        (torch.rand(chunk, fan_in, device=device), torch.rand(chunk, fan_out, device=device), weight)
+        for fan_in, fan_out in itertools.pairwise((*HIDDEN, 1))
+        for weight in [torch.rand(fan_in, fan_out, device=device)]
     ]
 
     def multiply():
-        for start in range(0, pairs, at_once):
+        for start in range(0, pairs, chunk):
             for inputs, gradients, weight in layers:
                 inputs, gradients = inputs[: pairs - start], gradients[: pairs - start]
                 inputs @ weight
@@ -107,26 +107,26 @@ def precisions(device: str) -> list[str]:
 @contextmanager
 def precision(name: str) -> Iterator[None]:
     """Compute float32 matrix products in this precision; "high" is TF32 on a GPU."""
-    before = torch.get_float32_matmul_precision()
+    previous = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(name)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)
 
 
 def free_bytes(device: str) -> int:
-    """Memory that is free on this device now."""
+    """Free memory on this device."""
     if not device.startswith("cuda"):
         return psutil.virtual_memory().available
     torch.cuda.empty_cache()
     return torch.cuda.mem_get_info(torch.device(device))[0]
 
 
-def planned_peak(make: Callable[..., Callable[[], None]], *sizes, **options) -> int:
-    """Peak bytes of an update's tensors, found on the meta device, where nothing is computed or allocated. Operators'
-    own temporaries are not included."""
-    update = make(*sizes, "meta", **options)
+def planned_peak(make_update: Callable[..., Callable[[], None]], *sizes, **options) -> int:
+    """Peak bytes of an update's tensors, measured on the meta device, which computes and allocates nothing. Temporaries
+    inside operators are not included."""
+    update = make_update(*sizes, "meta", **options)
     with StorageCount(None, torch.device("meta")) as storages:
         update()
     return storages.peak_bytes
@@ -134,23 +134,23 @@ def planned_peak(make: Callable[..., Callable[[], None]], *sizes, **options) -> 
 
 def largest_plain(features: int, batch_size: int, limit_bytes: int) -> int:
     """The largest number of actions whose planned plain update fits into `limit_bytes`."""
-    fits, too_many = 1, 2**20
-    while too_many - fits > 1:
-        count = (fits + too_many) // 2
+    largest, too_many = 1, 2**20
+    while too_many - largest > 1:
+        count = (largest + too_many) // 2
         if planned_peak(plain_update, count, features, batch_size) <= limit_bytes:
-            fits = count
+            largest = count
         else:
             too_many = count
-    return fits
+    return largest
 
 
 def _inputs(count, features, batch_size, device):
     return torch.rand(batch_size, STATE, device=device), torch.rand(count, features, device=device)
 
 
-def _update(net, values):
+def _update(net, compute_values):
     def update():
         net.zero_grad()
-        values().square().mean().backward()
+        compute_values().square().mean().backward()
 
     return update

@@ -35,7 +35,7 @@ VALUES = {"plain": fixed_workloads.plain_values, "factored": fixed_workloads.fac
 
 
 def stored_by_actions(bench: Bench, backend: PearlBackend) -> None:
-    """The parts of a stored transition, with integer actions and with those of the issue."""
+    """The parts of a stored transition, with integer actions and with those of Pearl#72."""
     for count in bench.settings.action_counts:
         for features in (1, FEATURES):
             _add_stored(bench, backend, count, features)
@@ -48,22 +48,22 @@ def bytes_without_states(bench: Bench, backend: PearlBackend) -> int:
 
 
 def update_peaks(bench: Bench, backend: PearlBackend) -> None:
-    """Peak of the learner's whole update, by the number of actions; and, for the most actions, what each further state
-    of the batch adds to it, which leaves out what does not grow with the batch."""
+    """Peak of the learner's whole update, by the number of actions. For the most actions, also what each further state
+    of the batch adds to it, which excludes everything that does not grow with the batch."""
     for count in bench.settings.action_counts:
         rows = bench.settings.batch_size(count)
         peak = backend.run(pearl.update_peak, count, 1, rows, bench.device)
         bench.add("update_peak", peak, source=backend.source, actions=count, rows=rows, features=1)
-    fewer = rows // 2
-    added = peak - backend.run(pearl.update_peak, count, 1, fewer, bench.device)
-    bench.add("update_per_state", added / (rows - fewer), source=backend.source, actions=count)
+    half_rows = rows // 2
+    extra = peak - backend.run(pearl.update_peak, count, 1, half_rows, bench.device)
+    bench.add("update_per_state", extra / (rows - half_rows), source=backend.source, actions=count)
 
 
 def since_start(bench: Bench, backend: PearlBackend) -> None:
     """Peak of an update, and bytes in the buffer, while the buffer fills."""
     steps, count = bench.settings.transitions_stored, bench.settings.leak_actions
-    by_step = backend.run(pearl.since_start, count, 1, list(steps), LEAK_CAPACITY, bench.device)
-    for stored, sizes in zip(steps, by_step, strict=True):
+    sizes_by_step = backend.run(pearl.since_start, count, 1, list(steps), LEAK_CAPACITY, bench.device)
+    for stored, sizes in zip(steps, sizes_by_step, strict=True):
         for name, size in sizes.items():
             bench.add(f"since_start_{name}", size, stored=stored, actions=count, source=backend.source)
 
@@ -94,34 +94,34 @@ def article_fixes(bench: Bench, backend: PearlBackend) -> None:
     _add_stored(bench, backend, count, EMBEDDED)
 
 
-def _add_stored(bench: Bench, backend: PearlBackend, count: int, features: int, **changed) -> None:
-    setting = {"actions": count, "features": features, "history": None, "copies": None} | changed
-    for part, size in backend.run(pearl.stored, count, features, **changed).items():
+def _add_stored(bench: Bench, backend: PearlBackend, count: int, features: int, **options) -> None:
+    setting = {"actions": count, "features": features, "history": None, "copies": None} | options
+    for part, size in backend.run(pearl.stored, count, features, **options).items():
         bench.add("stored", size, scheme="pearl", source=backend.source, part=part, **setting)
 
 
 def shared_storage(bench: Bench) -> tuple[int, float]:
-    """Bytes of a transition without its states at the article's size: in Pearl's scheme, in a SharedActionBuffer."""
+    """Bytes of a transition without its states at the article's size, in Pearl's scheme and in a SharedActionBuffer."""
     parts = fixed_workloads.stored(ARTICLE_ACTIONS, FEATURES, CAPACITY)
     for part, size in parts.items():
         bench.add("stored", size, scheme="ours", part=part, actions=ARTICLE_ACTIONS, features=FEATURES)
-    in_pearl, shared = (
+    pearl_bytes, shared = (
         sum(size for part, size in sizes.items() if "state" not in part)
         for sizes in (predicted_bytes.transition(ARTICLE_ACTIONS, FEATURES), parts)
     )
-    bench.add("stored_ratio", in_pearl / shared, actions=ARTICLE_ACTIONS)
-    return in_pearl, shared
+    bench.add("stored_ratio", pearl_bytes / shared, actions=ARTICLE_ACTIONS)
+    return pearl_bytes, shared
 
 
 def planned_peaks(bench: Bench) -> None:
     """Planned peaks of one critic's update with a whole batch, plain and factored."""
-    for way, update in UPDATES.items():
+    for way, make_update in UPDATES.items():
         for count in sorted({*bench.settings.action_counts, *bench.settings.critic_counts, ARTICLE_ACTIONS}):
-            planned = fixed_workloads.planned_peak(update, count, FEATURES, BATCH)
+            planned = fixed_workloads.planned_peak(make_update, count, FEATURES, BATCH)
             bench.add("planned_peak", planned, way=way, actions=count, rows=BATCH)
-    article = {"actions": ARTICLE_ACTIONS, "rows": BATCH}
-    plain, factored = (bench.records.get("large_actions.planned_peak", way=way, **article).value for way in UPDATES)
-    bench.add("planned_ratio", plain / factored, **article)
+    setting = {"actions": ARTICLE_ACTIONS, "rows": BATCH}
+    plain, factored = (bench.records.get("large_actions.planned_peak", way=way, **setting).value for way in UPDATES)
+    bench.add("planned_ratio", plain / factored, **setting)
 
 
 def value_difference(bench: Bench) -> float:
@@ -137,20 +137,20 @@ def value_difference(bench: Bench) -> float:
 def critic_peaks(bench: Bench) -> None:
     """Measured peaks of one critic's update: with a whole batch, and at the sizes that are timed, if they fit."""
     for count in bench.settings.critic_counts:
-        for way, update in UPDATES.items():
-            _add_critic_peak(bench, way, update, count, BATCH)
+        for way, make_update in UPDATES.items():
+            _add_critic_peak(bench, way, make_update, count, BATCH)
     if bench.settings.runs_article_size:
         _add_critic_peak(bench, "factored", UPDATES["factored"], ARTICLE_ACTIONS, BATCH, warmup=0)
     for count, rows in bench.settings.timed_sizes:
-        for way, update in UPDATES.items():
-            planned = fixed_workloads.planned_peak(update, count, FEATURES, rows)
+        for way, make_update in UPDATES.items():
+            planned = fixed_workloads.planned_peak(make_update, count, FEATURES, rows)
             bench.add("planned_peak", planned, way=way, actions=count, rows=rows)
             if planned <= fixed_workloads.FREE_SHARE * fixed_workloads.free_bytes(bench.device):
-                _add_critic_peak(bench, way, update, count, rows, warmup=way == "factored")
+                _add_critic_peak(bench, way, make_update, count, rows, warmup=way == "factored")
 
 
-def _add_critic_peak(bench: Bench, way: str, update, count: int, rows: int, warmup: int = 1) -> None:
-    peak = peak_memory(update(count, FEATURES, rows, bench.device), device=bench.device, warmup=warmup).peak_bytes
+def _add_critic_peak(bench: Bench, way: str, make_update, count: int, rows: int, warmup: int = 1) -> None:
+    peak = peak_memory(make_update(count, FEATURES, rows, bench.device), device=bench.device, warmup=warmup).peak_bytes
     bench.add("critic_peak", peak, way=way, actions=count, rows=rows)
 
 
@@ -158,25 +158,25 @@ def times(bench: Bench) -> None:
     """The plain way against FactoredQ where both fit, and FactoredQ against its matrix products alone."""
     for count, rows in bench.settings.timed_sizes:
         for precision in fixed_workloads.precisions(bench.device):
-            for what, ways in (("update", UPDATES), ("evaluation", VALUES)):
+            for workload, factories in (("update", UPDATES), ("evaluation", VALUES)):
                 with fixed_workloads.precision(precision):
-                    _add_times(bench, ways, count, rows, what=what, precision=precision)
+                    _add_times(bench, factories, count, rows, what=workload, precision=precision)
 
 
-def _add_times(bench: Bench, ways: dict, count: int, rows: int, **setting) -> None:
+def _add_times(bench: Bench, factories: dict, count: int, rows: int, **setting) -> None:
     size = count, FEATURES, rows, bench.device
     products = fixed_workloads.matrix_products(count, rows, bench.device, backward=setting["what"] == "update")
-    against = {"floor_ratio": (ways["factored"](*size), products)}
+    comparisons = {"floor_ratio": (factories["factored"](*size), products)}
     if bench.records.where("large_actions.critic_peak", way="plain", actions=count, rows=rows):
-        against["time_ratio"] = ways["plain"](*size), ways["factored"](*size)
-    for name, (slow, fast) in against.items():
-        timed = compare(slow, fast, repeats=bench.settings.repeats, device=bench.device)
-        bench.add_ratio(name, timed, actions=count, rows=rows, **setting)
+        comparisons["time_ratio"] = factories["plain"](*size), factories["factored"](*size)
+    for name, (slow, fast) in comparisons.items():
+        comparison = compare(slow, fast, repeats=bench.settings.repeats, device=bench.device)
+        bench.add_ratio(name, comparison, actions=count, rows=rows, **setting)
 
 
 def largest_action_counts(bench: Bench) -> dict[int, int]:
-    """The largest number of actions that the plain way fits on a card, and the multiples of it that FactoredQ fits:
-    FactoredQ's planned bytes by the number of actions."""
+    """Adds the most actions that the plain way fits on a card, and the multiples of that number that FactoredQ fits.
+    Returns FactoredQ's planned bytes by the number of actions."""
     card_bytes = int(CARD_GIB * 2**30)
     plain = fixed_workloads.largest_plain(FEATURES, BATCH, card_bytes)
     bench.add("largest", plain, way="plain")
@@ -192,7 +192,7 @@ def largest_action_counts(bench: Bench) -> dict[int, int]:
 
 
 def update_with_factored_critics(bench: Bench, backend: PearlBackend) -> None:
-    """Pearl's own update again, with PearlFactoredQ as its critics. Only Pearl itself can show that."""
+    """Pearl's own update again, with PearlFactoredQ as its critics. This needs Pearl itself."""
     if backend.source == "pearl":
         count = max(bench.settings.action_counts)
         rows = bench.settings.batch_size(count)
@@ -210,8 +210,8 @@ def training(bench: Bench) -> None:
     settings = bench.settings
     with _training_process(bench) as process:
         for method in settings.training_methods:
-            size = settings.training_updates, bench.seed, bench.device, settings.training_actions
-            result = process.run(nearest_point_env.train, method, *size)
+            arguments = settings.training_updates, bench.seed, bench.device, settings.training_actions
+            result = process.run(nearest_point_env.train, method, *arguments)
             resident = result.pop("resident")
             for name, value in result.items():
                 bench.add(f"training_{name}", value, method=method, actions=settings.training_actions)

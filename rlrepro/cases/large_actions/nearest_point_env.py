@@ -1,4 +1,4 @@
-"""A training run with many actions, the best of which is known: choose the point of a table nearest to a target."""
+"""A training run with many actions and a known best one: choose the point of a table nearest to a target."""
 
 import psutil
 import torch
@@ -11,7 +11,7 @@ ENVS, EPISODE, DISCOUNT = 8, 4, 0.5
 BATCH, CAPACITY = 32, 1_000
 HIDDEN = (64, 32)
 LEARNING_RATE, TAU = 1e-2, 0.1
-EVALUATED = 128  # states
+EVAL_STATES = 128  # states
 
 
 class NearestPoint:
@@ -31,21 +31,22 @@ class NearestPoint:
         return torch.cat([self.targets, (1 - self.steps / EPISODE).unsqueeze(1)], dim=1)
 
     def step(self, actions: torch.Tensor) -> TensorDict:
-        """Transitions of all environments; where an episode ends, another begins."""
-        before = self.states()
+        """Transitions of all environments; when an episode ends, a new one begins."""
+        observation = self.states()
         reward = 1 - (self.table[actions] - self.targets).square().sum(dim=1)
         self.steps, self.targets = (self.steps + 1) % EPISODE, self._draw()
         terminated = self.steps == 0
-        after = {"observation": self.states(), "reward": reward, "terminated": terminated, "done": terminated}
-        return TensorDict({"observation": before, "action": actions, "next": after}, batch_size=[ENVS])
+        outcome = {"observation": self.states(), "reward": reward, "terminated": terminated, "done": terminated}
+        return TensorDict({"observation": observation, "action": actions, "next": outcome}, batch_size=[ENVS])
 
 
 def train(method: str, updates: int, seed: int, device: str, count: int = ACTIONS) -> dict:
     """Train with "dqn" or "sac" on `count` actions.
 
-    Returns the mean over `EVALUATED` states, after training, of the `reward` of the chosen actions, of the `best` ones
-    and of random ones (`chance`), the `value` estimated for the best action and its `true_value`; and `resident`: the
-    bytes of this process after each tenth of the updates in the second half, when the allocator has settled.
+    Returns means over `EVAL_STATES` states after training: the `reward` of the chosen actions, of the `best` ones and
+    of random ones (`chance`), the `value` estimated for the best action, and its `true_value`. Also returns `resident`:
+    the resident bytes of this process after each tenth of the updates in the second half, when the allocator has
+    settled.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -58,8 +59,8 @@ def train(method: str, updates: int, seed: int, device: str, count: int = ACTION
     resident, process = [], psutil.Process()
     for update in range(updates):
         actions = learner.act(env.states().to(device)).cpu()
-        random = torch.randint(count, (ENVS,), generator=generator)
-        buffer.extend(env.step(torch.where(torch.rand(ENVS, generator=generator) < epsilon, random, actions)))
+        random_actions = torch.randint(count, (ENVS,), generator=generator)
+        buffer.extend(env.step(torch.where(torch.rand(ENVS, generator=generator) < epsilon, random_actions, actions)))
         learner.update(buffer.sample())
         if update + 1 >= updates / 2 and (update + 1) % max(1, updates // 10) == 0:
             resident.append(process.memory_info().rss)
@@ -75,16 +76,16 @@ def _learner(method: str, table: torch.Tensor):
 
 
 def _evaluate(learner, method, table, generator, device) -> dict:
-    targets = torch.rand(EVALUATED, FEATURES, generator=generator)
-    states = torch.cat([targets, torch.ones(EVALUATED, 1)], dim=1).to(device)
-    chosen = learner.act(states, **({"greedy": True} if method == "sac" else {})).cpu()
+    targets = torch.rand(EVAL_STATES, FEATURES, generator=generator)
+    states = torch.cat([targets, torch.ones(EVAL_STATES, 1)], dim=1).to(device)
+    actions = learner.act(states, **({"greedy": True} if method == "sac" else {})).cpu()
     rewards = 1 - torch.cdist(targets, table).square()  # (EVALUATED, count)
     best, chance = rewards.amax(dim=1), rewards.mean()
     critic = learner.network if method == "dqn" else learner.critics[0]
     with torch.no_grad():
         value = critic.best(states, learner.actions).values.mean()
     return {
-        "reward": rewards[torch.arange(EVALUATED), chosen].mean().item(),
+        "reward": rewards[torch.arange(EVAL_STATES), actions].mean().item(),
         "best": best.mean().item(),
         "chance": chance.item(),
         "value": value.item(),

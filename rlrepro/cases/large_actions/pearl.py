@@ -1,6 +1,6 @@
 """Workloads of Pearl itself, in a process of Release("pearl"). `pearl_reimplementation` has the same functions.
 
-Both name the parts of a transition alike: state, next state, action, available now, available next, masks, rest.
+Both call the parts of a transition state, next state, action, available now, available next, masks and rest.
 """
 
 import torch
@@ -8,7 +8,7 @@ import torch
 from rlrepro.cases.large_actions import BATCH, HIDDEN, STATE
 from rlrepro.lab import peak_memory
 
-PARTS = {  # by Pearl's name of the stored tensor
+PARTS = {  # by the stored tensor's name in Pearl
     "state": "state",
     "next_state": "next state",
     "action": "action",
@@ -37,7 +37,7 @@ def stored(count: int, features: int, *, history: int | None = None, copies: int
 
 
 def update_peak(count: int, features: int, batch_size: int, device: str, *, factored: bool = False) -> int:
-    """Peak bytes of the learner's whole update on `batch_size` transitions; `factored`: PearlFactoredQ as critics."""
+    """Peak bytes of the learner's whole update on `batch_size` transitions; `factored` uses PearlFactoredQ."""
     agent, step = _agent(count, features, device=device, factored=factored)
     for _ in range(batch_size):
         step()
@@ -59,14 +59,14 @@ def since_start(count: int, features: int, stored_at: list[int], capacity: int, 
     """For each number of stored transitions: the `peak` bytes of agent.learn(), and the bytes `held` by the buffer."""
     agent, step = _agent(count, features, capacity=capacity, device=device)
     sizes, pushed = [], 0
-    for target in stored_at:
-        while pushed < target:
+    for target_size in stored_at:
+        while pushed < target_size:
             step()
             pushed += 1
         fields = (field for transition in agent.replay_buffer.memory for field in vars(transition).values())
         tensors = [field for field in fields if isinstance(field, torch.Tensor)]
-        held = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-        sizes.append({"peak": peak_memory(agent.learn, device=device).peak_bytes, "held": held})
+        buffer_bytes = sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+        sizes.append({"peak": peak_memory(agent.learn, device=device).peak_bytes, "held": buffer_bytes})
     return sizes
 
 
@@ -98,30 +98,30 @@ def _agent(
 
     table = torch.arange(count, dtype=torch.float32).unsqueeze(1) if features == 1 else torch.rand(count, features)
     space = DiscreteActionSpace(list(table))
-    module = (
+    action_module = (
         OneHotActionTensorRepresentationModule(max_number_actions=count)
         if one_hot
         else IdentityActionRepresentationModule(max_number_actions=count, representation_dim=features)
     )
-    critic = {}
+    critic_options = {}
     if factored:
         from rlrepro.fixes import PearlFactoredQ
 
-        critic["critic_network_type"] = PearlFactoredQ
-    width = 128 if history else STATE  # the LSTM's summary replaces the state
+        critic_options["critic_network_type"] = PearlFactoredQ
+    state_dim = 128 if history else STATE  # the LSTM's summary replaces the state
     learner = SoftActorCritic(
-        state_dim=width,
+        state_dim=state_dim,
         action_space=space,
         actor_hidden_dims=list(HIDDEN),
         critic_hidden_dims=list(HIDDEN),
         batch_size=BATCH,
         training_rounds=1,
-        action_representation_module=module,
-        **critic,
+        action_representation_module=action_module,
+        **critic_options,
     )
     options = {}
     if history:
-        options["history_summarization_module"] = LSTMHistorySummarizationModule(STATE, features, history, width)
+        options["history_summarization_module"] = LSTMHistorySummarizationModule(STATE, features, history, state_dim)
     buffer = BasicReplayBuffer(capacity) if copies is None else BootstrapReplayBuffer(capacity, 0.5, copies)
     agent = PearlAgent(
         policy_learner=learner,

@@ -7,7 +7,7 @@ from pathlib import Path
 from rlrepro.cases.large_actions import COMMIT, pearl_reimplementation
 from rlrepro.lab import Release, ReleaseUnavailable
 
-FILES = {  # that this chapter describes, at the commit: the first digits of their SHA-256
+FILES = {  # that this chapter describes, with the first digits of their SHA-256 at COMMIT
     "replay_buffers/tensor_based_replay_buffer.py": "cf8883c9692c8cd2",
     "replay_buffers/basic_replay_buffer.py": "8f9f87b0af3d1b79",
     "replay_buffers/sequential_decision_making/bootstrap_replay_buffer.py": "fa327ce60a036c5f",
@@ -20,7 +20,7 @@ FILES = {  # that this chapter describes, at the commit: the first digits of the
 
 class PearlBackend:
     """Runs functions of `pearl` on the source in the folder `path` or RLREPRO_PEARL. If neither is given, it runs the
-    functions of the same names in `pearl_reimplementation`. `source` says which: "pearl" or "model".
+    functions of the same names in `pearl_reimplementation`. `source` is "pearl" or "model" accordingly.
 
     Raises ReleaseUnavailable if the folder does not contain Pearl, or contains another version.
     """

@@ -1,8 +1,8 @@
 """What Pearl stores and computes, without Pearl: the functions of `pearl`, written from a description of its scheme. A
-test compares them with Pearl itself where it is available.
+test compares them with Pearl itself where Pearl is available.
 
-Each stored transition has its own copies of all actions' features, for the state and the next state, and a mask for
-each. An update repeats the state for every action and passes all pairs through both critics. Their graph lives until
+Each stored transition has its own copy of all actions' features and a mask, once for the state and once for the next
+state. An update repeats the state for every action and passes all pairs through both critics. Their graph lives until
 the end of the update, because the actor's backward pass is called with retain_graph=True.
 """
 
@@ -35,13 +35,13 @@ def update_peak(count: int, features: int, batch_size: int, device: str) -> int:
 def batch_peak(count: int, batch_size: int, *, one_hot: bool) -> int:
     transitions = [_transition(count, 1) for _ in range(batch_size)]
 
-    def make():
+    def prepare():
         batch = _batch(transitions, "cpu")
         for name in ("action", "available now", "available next") if one_hot else ():
             batch[name] = nn.functional.one_hot(batch[name].squeeze(-1).long(), count).float()
         return batch
 
-    return peak_memory(make, device="cpu").peak_bytes
+    return peak_memory(prepare, device="cpu").peak_bytes
 
 
 def since_start(count: int, features: int, stored_at: list[int], capacity: int, device: str) -> list[dict[str, int]]:
@@ -50,12 +50,12 @@ def since_start(count: int, features: int, stored_at: list[int], capacity: int, 
     def learn():
         learner.update(_batch(random.sample(memory, min(len(memory), BATCH)), device))
 
-    for target in stored_at:
-        while pushed < target:
+    for target_size in stored_at:
+        while pushed < target_size:
             memory.append(_transition(count, features))
             pushed += 1
-        held = sum(tensor.untyped_storage().nbytes() for transition in memory for tensor in transition.values())
-        sizes.append({"peak": peak_memory(learn, device=device).peak_bytes, "held": held})
+        buffer_bytes = sum(tensor.untyped_storage().nbytes() for transition in memory for tensor in transition.values())
+        sizes.append({"peak": peak_memory(learn, device=device).peak_bytes, "held": buffer_bytes})
     return sizes
 
 
@@ -80,8 +80,8 @@ class _Learner:
         )
         self.actor = nn.Sequential(network(STATE, count), nn.Softmax(dim=-1)).to(device)
         self.actor_optimizer = torch.optim.AdamW(self.actor.parameters(), lr=1e-4)
-        weights = [weight for critic in self.critics for weight in critic.parameters()]
-        self.critic_optimizer = torch.optim.AdamW(weights, lr=1e-4)
+        parameters = [parameter for critic in self.critics for parameter in critic.parameters()]
+        self.critic_optimizer = torch.optim.AdamW(parameters, lr=1e-4)
 
     def update(self, batch) -> None:
         actor_loss = self._actor_loss(batch)
@@ -93,8 +93,8 @@ class _Learner:
         self.critic_optimizer.step()
         with torch.no_grad():
             for target, critic in zip(self.targets, self.critics, strict=True):
-                for old, new in zip(target.parameters(), critic.parameters(), strict=True):
-                    old.lerp_(new, 0.005)
+                for target_weight, weight in zip(target.parameters(), critic.parameters(), strict=True):
+                    target_weight.lerp_(weight, 0.005)
 
     def _actor_loss(self, batch):
         values = torch.minimum(*(q_values(critic, batch["state"], batch["available now"]) for critic in self.critics))
@@ -104,10 +104,10 @@ class _Learner:
 
     def _critic_loss(self, batch):
         with torch.no_grad():
-            after, actions = batch["next state"], batch["available next"]
-            values = torch.minimum(*(q_values(target, after, actions) for target in self.targets))
+            next_states, next_actions = batch["next state"], batch["available next"]
+            values = torch.minimum(*(q_values(target, next_states, next_actions) for target in self.targets))
             values[batch["mask next"]] = 0.0
-            policy = self.actor(after)
+            policy = self.actor(next_states)
             td_target = batch["reward"] + 0.99 * ((values - 0.2 * torch.log(policy + 1e-8)) * policy).sum(dim=1)
         pairs = torch.cat([batch["state"], batch["action"]], dim=1)
         return sum(nn.functional.mse_loss(critic(pairs).squeeze(1), td_target) for critic in self.critics)
@@ -124,9 +124,9 @@ def _transition(count: int, features: int, *, history: int | None = None, copies
         "terminated": torch.zeros(1, dtype=torch.bool),
         "truncated": torch.zeros(1, dtype=torch.bool),
     }
-    for when in ("now", "next"):
-        transition[f"available {when}"] = table.unsqueeze(0).clone()
-        transition[f"mask {when}"] = torch.zeros(1, count, dtype=torch.bool)
+    for timestep in ("now", "next"):
+        transition[f"available {timestep}"] = table.unsqueeze(0).clone()
+        transition[f"mask {timestep}"] = torch.zeros(1, count, dtype=torch.bool)
     return transition | ({"bootstrap": torch.ones(1, copies)} if copies else {})
 
 

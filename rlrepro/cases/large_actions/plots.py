@@ -12,7 +12,7 @@ SHADES = {  # warm: parts with an entry per action
 
 
 def plot_bytes(records: Records):
-    """What the bytes of a stored transition and of an update are for, as shares, against the number of actions."""
+    """Shares of each part in the bytes of a stored transition and of an update, against the number of actions."""
     figure, panels = figures.new_figure(
         "With many actions, nearly all bytes are spent per action", width=8.6, height=9, rows=2
     )
@@ -44,11 +44,11 @@ def plot_peaks(records: Records):
     """Peak of one critic's update with a whole batch against the number of actions, planned and measured."""
     figure, axes = figures.new_figure(f"One critic, forward and backward, a batch of {BATCH}", width=8.6, height=4.6)
     ways = {"plain": (figures.BUGGY, "as Pearl does it"), "factored": (figures.OURS, "FactoredQ")}
-    for way, (color, name) in ways.items():
+    for way, (color, label) in ways.items():
         planned = records.series("large_actions.planned_peak", "actions", way=way, rows=BATCH)
         measured = records.along("large_actions.critic_peak", "actions", way=way, rows=BATCH)
-        figures.draw_line(axes, planned, color, name, "-", unit="B")
-        figures.draw_line(axes, measured, color, f"_{name}, measured", "o")
+        figures.draw_line(axes, planned, color, label, "-", unit="B")
+        figures.draw_line(axes, measured, color, f"_{label}, measured", "o")
     card = dict.fromkeys((min(planned), max(planned)), CARD_GIB * 2**30)
     figures.draw_line(axes, card, figures.NEUTRAL, f"a card of {CARD_GIB:.0f} GiB", ":", unit="B")
     figures.count_axis(axes.xaxis, planned)
@@ -64,12 +64,12 @@ def plot_since_start(records: Records):
     """Peak of an update against the transitions stored since the start."""
     figure, axes = figures.new_figure("It looks like a leak until a batch is full", width=7.6)
     peaks = records.along("large_actions.since_start_peak", "stored")
-    figures.draw_line(axes, {at: peak.value / 2**20 for at, peak in peaks.items()}, figures.BUGGY, "_an update")
+    figures.draw_line(axes, {stored: peak.value / 2**20 for stored, peak in peaks.items()}, figures.BUGGY, "_an update")
     axes.axvline(BATCH, color=figures.NEUTRAL, ls=":", lw=1.5)
     axes.set(xlabel="transitions since the start", ylabel="peak of an update, MiB", xticks=list(peaks))
     axes.set_ylim(bottom=0)
-    place = {"xycoords": ("data", "axes fraction"), "color": figures.NEUTRAL, "fontsize": 9}
-    axes.annotate(f" a batch of {BATCH}", (BATCH, 0.02), **place)
+    text_options = {"xycoords": ("data", "axes fraction"), "color": figures.NEUTRAL, "fontsize": 9}
+    axes.annotate(f" a batch of {BATCH}", (BATCH, 0.02), **text_options)
     record = records.where("large_actions.since_start_peak")[-1]
     figures.caption(figure, record, f"{record.setting['actions']} actions")
     return figure

@@ -8,7 +8,7 @@ from rlrepro.lab.units import format_value
 
 
 def transition_table(records: Records) -> str:
-    """Each part of one stored transition with integer actions, as many as were measured: predicted, measured, ratio."""
+    """Each part of one stored transition, with the most integer actions measured: predicted, measured, ratio."""
     count, rows = max(records.series("large_actions.stored", "actions", scheme="pearl")), []
     for part, expected in predicted_bytes.transition(count, 1).items():
         setting = {"scheme": "pearl", "part": part, "actions": count, "features": 1, "history": None, "copies": None}
@@ -24,11 +24,11 @@ def update_table(records: Records) -> str:
         *records.where("large_actions.update_peak", features=1),
         records.get("large_actions.update_per_state"),
     ):
-        count, size = record.setting["actions"], record.setting.get("rows")
-        expected = sum(predicted_bytes.update(count, 1).values()) * (size or 1)
+        count, batch_size = record.setting["actions"], record.setting.get("rows")
+        expected = sum(predicted_bytes.update(count, 1).values()) * (batch_size or 1)
         ratio = f"{record.value / expected:.3f}"
-        size = size or "each further state"
-        rows.append((f"{count:,}", size, format_value(expected, "B"), format_value(record.value, "B"), ratio))
+        batch_size = batch_size or "each further state"
+        rows.append((f"{count:,}", batch_size, format_value(expected, "B"), format_value(record.value, "B"), ratio))
     return markdown_table(("actions", "batch size", "predicted", "measured", "ratio"), rows)
 
 
@@ -46,31 +46,31 @@ def fix_table(records: Records) -> str:
         format_value(records.get("large_actions.planned_peak", way=way, actions=ARTICLE_ACTIONS, rows=BATCH).value, "B")
         for way in ("plain", "factored")
     )
-    before = integers + history + bootstrap
+    baseline = integers + history + bootstrap
     rows = [
-        (f"integers, a history of {longest}, BootstrapReplayBuffer", before, update, plain),
-        ("with one change: no history", before - history, update, plain),
-        ("with one change: the usual buffer", before - bootstrap, update, plain),
-        (f"with one change: embeddings of {EMBEDDED} numbers", before - integers + embedded, update, plain),
+        (f"integers, a history of {longest}, BootstrapReplayBuffer", baseline, update, plain),
+        ("with one change: no history", baseline - history, update, plain),
+        ("with one change: the usual buffer", baseline - bootstrap, update, plain),
+        (f"with one change: embeddings of {EMBEDDED} numbers", baseline - integers + embedded, update, plain),
         ("all that the article advises: integers, no history, the usual buffer", integers, update, plain),
         ("SharedActionBuffer and FactoredQ", shared, "–", factored),
     ]
     rows = [(name, format_value(size * CAPACITY, "B"), *peaks) for name, size, *peaks in rows]
     return markdown_table(
-        ("", f"{CAPACITY:,} transitions", f"an update of {BATCH} transitions", "one critic of it"), rows
+        ("", f"{CAPACITY:,} transitions", f"an update of {BATCH} transitions", "one of its critics"), rows
     )
 
 
 def critic_table(records: Records) -> str:
     """Peak of one critic's update at each size that ran, planned and measured, plain and factored."""
     rows = []
-    for count, size in sorted({_size(record) for record in records.where("large_actions.critic_peak")}):
+    for count, batch_size in sorted({_size(record) for record in records.where("large_actions.critic_peak")}):
         for way in ("plain", "factored"):
-            setting = {"way": way, "actions": count, "rows": size}
+            setting = {"way": way, "actions": count, "rows": batch_size}
             planned = records.get("large_actions.planned_peak", **setting).value
             peaks = records.where("large_actions.critic_peak", **setting)
             measured = format_value(peaks[-1].value, "B") if peaks else "not run"
-            rows.append((f"{count:,}", size, way, format_value(planned, "B"), measured))
+            rows.append((f"{count:,}", batch_size, way, format_value(planned, "B"), measured))
     return markdown_table(("actions", "batch size", "way", "planned", "measured"), rows)
 
 
@@ -78,11 +78,11 @@ def time_table(records: Records) -> str:
     """How many times longer the plain way takes than FactoredQ, and FactoredQ than its matrix products alone."""
     rows = []
     for floor in records.where("large_actions.floor_ratio"):
-        count, size = _size(floor)
+        count, batch_size = _size(floor)
         plain = records.where("large_actions.time_ratio", **floor.setting)
         ratio = _with_spread(plain[-1]) if plain else "not run"
-        what, precision = floor.setting["what"], floor.setting["precision"]
-        rows.append((f"{count:,}", size, what, precision, ratio, _with_spread(floor)))
+        workload, precision = floor.setting["what"], floor.setting["precision"]
+        rows.append((f"{count:,}", batch_size, workload, precision, ratio, _with_spread(floor)))
     headings = "actions", "batch size", "", "precision", "plain / FactoredQ", "FactoredQ / its matrix products"
     return markdown_table(headings, rows)
 
@@ -103,5 +103,5 @@ def _size(record: Record) -> tuple[int, int]:
 
 
 def _with_spread(record: Record) -> str:
-    value, low, high = (format_value(each, record.unit) for each in (record.value, *record.spread))
+    value, low, high = (format_value(number, record.unit) for number in (record.value, *record.spread))
     return f"{value} ({low} to {high})"

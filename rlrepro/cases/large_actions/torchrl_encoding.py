@@ -36,23 +36,23 @@ def measure(count: int, *, categorical: bool, device: str) -> dict[str, int]:
     buffer.extend(env.rollout(STEPS))
     network = nn.Sequential(nn.Linear(OBSERVATION, 32), nn.ReLU(), nn.Linear(32, count))
     actor = QValueActor(network, in_keys=["observation"], spec=env.action_spec).to(device)
-    loss = DQNLoss(actor, action_space=env.action_spec)
-    loss.make_value_estimator(gamma=0.99)
+    loss_module = DQNLoss(actor, action_space=env.action_spec)
+    loss_module.make_value_estimator(gamma=0.99)
 
     def update():
         batch = buffer.sample().to(device)
-        loss.zero_grad()
-        loss(batch)["loss"].backward()
+        loss_module.zero_grad()
+        loss_module(batch)["loss"].backward()
 
-    return {"action": _bytes_each(buffer, "action"), "peak": peak_memory(update, device=device).peak_bytes}
+    return {"action": _bytes_per_step(buffer, "action"), "peak": peak_memory(update, device=device).peak_bytes}
 
 
 def spec_bytes(count: int) -> int:
-    """Bytes of an action of TorchRL's OneHot spec in a replay buffer, where no environment chose the dtype."""
+    """Bytes of an action from TorchRL's OneHot spec in a replay buffer, if no environment sets the dtype."""
     buffer = ReplayBuffer(storage=LazyTensorStorage(STEPS))
     buffer.extend(TensorDict({"action": OneHot(count).rand([STEPS])}, batch_size=[STEPS]))
-    return _bytes_each(buffer, "action")
+    return _bytes_per_step(buffer, "action")
 
 
-def _bytes_each(buffer: ReplayBuffer, key: str) -> int:
+def _bytes_per_step(buffer: ReplayBuffer, key: str) -> int:
     return buffer.storage._storage[key].untyped_storage().nbytes() // STEPS

@@ -22,7 +22,7 @@ class Settings:
     """How much one profile measures. Stored transitions are of two kinds: vectors of 17 numbers, and frames of which
     four are stacked on reading."""
 
-    vectors: tuple[int, ...]  # stored, when hasnull alone is timed
+    vectors: tuple[int, ...]  # stored when hasnull alone is timed
     frames: tuple[int, ...]
     memory_frames: tuple[int, ...]  # when the memory of a check is counted
     sac_stored: tuple[int, ...]  # when training begins

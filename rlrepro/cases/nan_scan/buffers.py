@@ -1,4 +1,4 @@
-"""Replay buffers that are full at once, for whichever tianshou is imported."""
+"""Replay buffers that are filled at once, for whichever tianshou is imported."""
 
 import numpy as np
 
@@ -18,10 +18,10 @@ def filled_buffer(kind: str, stored: int, size: int | None = None):
     """
     from tianshou.data import Batch, ReplayBuffer, VectorReplayBuffer
 
-    random = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     if kind == "vectors":
         buffer, parts = ReplayBuffer(size or stored), None
-        obs, act = random.standard_normal((1, FEATURES)), random.uniform(-1, 1, (1, ACTIONS)).astype(np.float32)
+        obs, act = rng.standard_normal((1, FEATURES)), rng.uniform(-1, 1, (1, ACTIONS)).astype(np.float32)
     else:
         options = {"ignore_obs_next": True, "save_only_last_obs": True, "stack_num": STACK}
         buffer, parts = VectorReplayBuffer(size or stored, PARTS, **options), PARTS
@@ -39,7 +39,7 @@ def filled_buffer(kind: str, stored: int, size: int | None = None):
     buffer.add(first if parts else first[0])  # allocates the arrays
     for part, begin in zip(buffer.buffers, buffer._offset, strict=True) if parts else [(buffer, 0)]:
         _fill(part, stored // rows)
-        _fill_arrays(buffer._meta, slice(begin, begin + stored // rows), random)
+        _fill_arrays(buffer._meta, slice(begin, begin + stored // rows), rng)
     if parts:
         buffer._lengths[:] = stored // rows
         buffer.last_index = buffer._offset + stored // rows - 1
@@ -47,17 +47,17 @@ def filled_buffer(kind: str, stored: int, size: int | None = None):
 
 
 def _fill(buffer, stored: int) -> None:
-    """Set what `add` would have set after so many calls."""
+    """Set what `stored` calls of `add` would have set."""
     buffer._size, buffer._insertion_idx = stored, stored % buffer.maxsize
     buffer.last_index = np.array([stored - 1])
     buffer._ep_start_idx = stored // EPISODE * EPISODE % buffer.maxsize
 
 
-def _fill_arrays(meta, rows: slice, random) -> None:
+def _fill_arrays(meta, rows: slice, rng) -> None:
     for key in ("obs", "obs_next"):
         if key in meta.get_keys():
             values = meta[key][rows]
             is_frame = values.dtype == np.uint8
-            values[:] = random.integers(0, 256, values.shape, np.uint8) if is_frame else random.random(values.shape)
+            values[:] = rng.integers(0, 256, values.shape, np.uint8) if is_frame else rng.random(values.shape)
     for key in ("terminated", "done"):
         meta[key][rows][EPISODE - 1 :: EPISODE] = True

@@ -1,4 +1,4 @@
-"""What the threads, tianshou's documentation and we say of the search for NaN, and how measurements judge it."""
+"""What the threads, tianshou's documentation and we say about the search for NaN, and how measurements judge it."""
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from rlrepro.evidence.records import Records
 from rlrepro.evidence.rules import weighed
 from rlrepro.lab.units import format_value
 
-GROWS = 2  # times the time of the emptiest buffer: more than machines vary
-STAYS = 1.5  # times it, at most, counts as no decay; an update reads no more of a full buffer than of an empty one
+SLOWED = 2  # times as long as with the emptiest buffer: more than machines vary
+STEADY = 1.5  # up to this factor there is no decay; an update reads no more from a full buffer than from an empty one
 LINEAR = (0.8, 1.2)  # exponents of times that count as proportional; the first touch of memory bends the line
-MOST = 0.5  # the share of the time from which the search counts as the cause
-ORDER = 10  # a prediction from another machine is held to this factor: their memory bandwidths differ as much
+MAIN_SHARE = 0.5  # the share of the time from which the search counts as the cause
+ORDER = 10  # a prediction from another machine is held to this factor: memory bandwidths differ by as much
 
 
 def _whole_reads(records: Records, **setting) -> tuple[int, int]:
@@ -35,9 +35,9 @@ def judge_every_collect(records: Records) -> Verdict:
         release: _whole_reads(records, release=release, asked=None, incremental=False)
         for release in (LAST_GOOD, FIRST_BAD, NEWEST)
     }
-    figure = ", ".join(f"{release}: {whole} in {collects} collects" for release, (whole, collects) in reads.items())
-    every = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
-    if every and reads[LAST_GOOD][0] == 0:
+    figure = ", ".join(f"{release}: {count} in {collects} collects" for release, (count, collects) in reads.items())
+    in_every_collect = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
+    if in_every_collect and reads[LAST_GOOD][0] == 0:
         return Verdict("supported", figure, "reads of the whole buffer, counted in training runs of each release")
     return Verdict("refuted", figure, f"{LAST_GOOD} reads it too, or the newer ones do not after each collect")
 
@@ -53,13 +53,15 @@ def judge_decay(records: Records) -> Verdict:
         + ", ".join(f"{factor}× the time in {release}" for release, factor in factors.items())
         + f"; there a share of {share} of it looks for NaN"
     )
-    grows = factors[NEWEST], GROWS
-    if factors[NEWEST] < GROWS:
-        return weighed("refuted", figure, f"less than {GROWS}× counts as no decay", grows)
-    compared = grows, (factors[LAST_GOOD], STAYS), (share, MOST)
-    if factors[LAST_GOOD] > STAYS or share < MOST:
-        return weighed("partly", figure, f"it decays, but not only by the search: {LAST_GOOD} does too", *compared)
-    return weighed("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed", *compared)
+    slowdown = factors[NEWEST], SLOWED
+    if factors[NEWEST] < SLOWED:
+        return weighed("refuted", figure, f"less than {SLOWED}× counts as no decay", slowdown)
+    comparisons = slowdown, (factors[LAST_GOOD], STEADY), (share, MAIN_SHARE)
+    if factors[LAST_GOOD] > STEADY or share < MAIN_SHARE:
+        return weighed(
+            "partly", figure, f"it decays, but not only because of the search: {LAST_GOOD} does too", *comparisons
+        )
+    return weighed("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed", *comparisons)
 
 
 def judge_reported_speed(records: Records) -> Verdict:
@@ -67,27 +69,27 @@ def judge_reported_speed(records: Records) -> Verdict:
     predicted = records.along("nan_scan.predicted", "stored")
     full = predicted[REPORTED_STORED]
     speed, hours = (estimate(unit, full) for unit in (np.reciprocal, lambda seconds: seconds * REPORTED_EPOCH / 3600))
-    slower = ratio(full, predicted[min(predicted)])
+    slowdown = ratio(full, predicted[min(predicted)])
     figure = (
         f"{speed} steps/s and {hours} h per epoch predicted for this machine, {REPORTED_SPEED} steps/s and "
         f"{REPORTED_EPOCH_HOURS} h reported; time of a search ~ stored^{exponent}"
     )
-    if slower < GROWS:
-        why = "the search takes too little time here to slow anything down"
-        return weighed("not testable here", figure, why, (slower, GROWS))
+    if slowdown < SLOWED:
+        reason = "the search takes too little time here to slow anything down"
+        return weighed("not testable here", figure, reason, (slowdown, SLOWED))
     linear = [(exponent, bound) for bound in LINEAR]
     if not LINEAR[0] <= exponent <= LINEAR[1]:
-        why = "the search does not grow in proportion here, so these predictions don't hold"
-        return weighed("not testable here", figure, why, (slower, GROWS), *linear)
-    apart = [(speed, REPORTED_SPEED / ORDER), (speed, REPORTED_SPEED * ORDER)]
-    compared = [(slower, GROWS), *linear, *apart]
-    if not apart[0][1] <= speed <= apart[1][1]:
-        return weighed("refuted", figure, f"more than {ORDER}× apart", *compared)
-    why = (
+        reason = "the search does not grow in proportion here, so these predictions don't hold"
+        return weighed("not testable here", figure, reason, (slowdown, SLOWED), *linear)
+    speed_bounds = [(speed, REPORTED_SPEED / ORDER), (speed, REPORTED_SPEED * ORDER)]
+    comparisons = [(slowdown, SLOWED), *linear, *speed_bounds]
+    if not speed_bounds[0][1] <= speed <= speed_bounds[1][1]:
+        return weighed("refuted", figure, f"more than {ORDER}× apart", *comparisons)
+    reason = (
         f"the same order of magnitude on another machine; and the buffer of {REPORTED_STORED:,} is full after the "
-        f"first epoch of {REPORTED_EPOCH:,} steps, from where on the speed stays"
+        f"first epoch of {REPORTED_EPOCH:,} steps; from then on the speed stays"
     )
-    return weighed("supported", figure, why, *compared)
+    return weighed("supported", figure, reason, *comparisons)
 
 
 def judge_switch(records: Records) -> Verdict:
@@ -96,35 +98,35 @@ def judge_switch(records: Records) -> Verdict:
         for release in (LAST_GOOD, NEWEST)
     }
     figure = ", ".join(
-        f"{release} with False: {whole} reads in {collects} collects" for release, (whole, collects) in reads.items()
+        f"{release} with False: {count} reads in {collects} collects" for release, (count, collects) in reads.items()
     )
     if reads[NEWEST][0] == 0:
         return Verdict("supported", figure, "with False, nothing is read")
     if reads[LAST_GOOD][0] == 0:
-        return Verdict("refuted", figure, f"it did in {LAST_GOOD}; in {NEWEST} the trainer searches without asking it")
-    return Verdict("refuted", figure, "the trainer searches without asking it")
+        return Verdict("refuted", figure, f"it did in {LAST_GOOD}; in {NEWEST} the trainer searches regardless of it")
+    return Verdict("refuted", figure, "the trainer searches regardless of it")
 
 
 def judge_solved(records: Records) -> Verdict:
-    every = judge_every_collect(records)
+    verdict = judge_every_collect(records)
     fixed = _whole_reads(records, release=LAST_GOOD, asked=None, incremental=False)[0] == 0
     newest, _ = _whole_reads(records, release=NEWEST, asked=None, incremental=False)
     if fixed and newest == 0:
-        return Verdict("supported", every.figure, "nothing is read by default")
+        return Verdict("supported", verdict.figure, "nothing is read by default")
     if fixed:
-        return Verdict("partly", every.figure, f"solved in {LAST_GOOD}, and lost again in {FIRST_BAD} and later")
-    return Verdict("refuted", every.figure, "the whole buffer is still read by default")
+        return Verdict("partly", verdict.figure, f"solved in {LAST_GOOD}, and lost again in {FIRST_BAD} and later")
+    return Verdict("refuted", verdict.figure, "the whole buffer is still read by default")
 
 
 def judge_memory(records: Records) -> Verdict:
     peaks = records.series("nan_scan.scan_memory", "stored", kind="frames", incremental=False)
     stored = max(peaks)
-    held = records.get("nan_scan.stored_bytes", kind="frames", stored=stored).value
+    buffer_bytes = records.get("nan_scan.stored_bytes", kind="frames", stored=stored).value
     figure = (
-        f"{format_value(peaks[stored], 'B')} on top of the {format_value(held, 'B')} that {stored:,} stacked frames "
-        f"take: {peaks[stored] / held:.1f}×, {format_value(peaks[stored] / stored, 'B')} per transition"
+        f"{format_value(peaks[stored], 'B')} on top of the {format_value(buffer_bytes, 'B')} that {stored:,} stacked "
+        f"frames take: {peaks[stored] / buffer_bytes:.1f}×, {format_value(peaks[stored] / stored, 'B')} per transition"
     )
-    if peaks[stored] > held:
+    if peaks[stored] > buffer_bytes:
         return Verdict("supported", figure, "each frame is copied into its stacks, for observations and the next ones")
     return Verdict("refuted", figure, "it takes less than the buffer itself")
 
@@ -141,14 +143,14 @@ def judge_only_written(records: Records) -> Verdict:
     worst = max(record.value for record in differences)
     fullest = max(records.all("nan_scan.speedup", algorithm="SAC"), key=lambda record: record.setting["stored"])
     speedup = estimate(np.abs, fullest)
-    same = sum(ours == theirs and ours is not None for ours, theirs in errors.values())
+    equal = sum(ours == theirs and ours is not None for ours, theirs in errors.values())
     figure = (
-        f"the same error after the same collect for NaN in {same} of {len(errors)} parts of a transition; weights at "
+        f"the same error after the same collect for NaN in {equal} of {len(errors)} parts of a transition; weights at "
         f"most {worst:.1g} apart; SAC with {fullest.setting['stored']:,} stored trains {speedup}× as fast"
     )
-    if same == len(errors) and worst == 0:
-        why = "nothing that the search found is missed, and the weights are the same bit for bit"
-        return weighed("supported" if speedup > GROWS else "partly", figure, why, (speedup, GROWS))
+    if equal == len(errors) and worst == 0:
+        reason = "nothing that the search found is missed, and the weights are the same bit for bit"
+        return weighed("supported" if speedup > SLOWED else "partly", figure, reason, (speedup, SLOWED))
     return Verdict("refuted", figure, "a NaN is missed or found later, or training differs")
 
 

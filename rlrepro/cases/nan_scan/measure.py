@@ -15,13 +15,13 @@ from rlrepro.cases.nan_scan import (
 from rlrepro.cases.nan_scan.training import COLLECT, PARTS_OF_A_TRANSITION
 from rlrepro.lab import Release
 
-FEW = 1_000  # stored transitions, where the number does not matter
+FEW_STORED = 1_000  # stored transitions, where the number does not matter
 BAD_STEP = 5  # collects before a NaN
 SCANS = 17  # of each buffer: now and then one takes several times as long, which must not widen the interval
 
 
 def release(bench: Bench, version: str) -> Release:
-    """tianshou in that version, with one thread: the networks are small, and threads that wait for others spin."""
+    """tianshou in this version, with one thread: the networks are small, and threads that wait for others spin."""
     return bench.release(f"tianshou=={version}", OMP_NUM_THREADS="1", **INTERPRETED)
 
 
@@ -34,13 +34,13 @@ def slower_and_slower(bench: Bench) -> None:
 
 
 def reads_by_release(bench: Bench) -> None:
-    """How often a training run reads its whole buffer, by release, and with raise_on_nan_in_buffer given."""
+    """How often a training run reads its whole buffer, by release, by default and with raise_on_nan_in_buffer=False."""
     collects = bench.settings.collects
     for version in (LAST_GOOD, FIRST_BAD, NEWEST):
-        for asked in (None, False) if version != FIRST_BAD else (None,):
-            options = {} if asked is None else {"raise_on_nan_in_buffer": asked}
-            run = release(bench, version).run(workloads.train, "SAC", FEW, collects, **options)
-            setting = {"release": version, "asked": asked, "incremental": False, "collects": collects + 1}
+        for raise_on_nan in (None, False) if version != FIRST_BAD else (None,):
+            options = {} if raise_on_nan is None else {"raise_on_nan_in_buffer": raise_on_nan}
+            run = release(bench, version).run(workloads.train, "SAC", FEW_STORED, collects, **options)
+            setting = {"release": version, "asked": raise_on_nan, "incremental": False, "collects": collects + 1}
             bench.add("whole_reads", run["whole_reads"], **setting)
 
 
@@ -56,9 +56,9 @@ def memory(bench: Bench) -> None:
     """Host memory of the check after one collect, without the fix and with it."""
     for stored in bench.settings.memory_frames:
         for incremental in (False, True):
-            counted = release(bench, NEWEST).run(workloads.check_memory, "frames", stored, incremental)
-            bench.add("scan_memory", counted["peak"], kind="frames", stored=stored, incremental=incremental)
-        bench.add("stored_bytes", counted["stored"], kind="frames", stored=stored)
+            result = release(bench, NEWEST).run(workloads.check_memory, "frames", stored, incremental)
+            bench.add("scan_memory", result["peak"], kind="frames", stored=stored, incremental=incremental)
+        bench.add("stored_bytes", result["stored"], kind="frames", stored=stored)
 
 
 def fixed_training(bench: Bench) -> None:
@@ -79,7 +79,7 @@ def fixed_training(bench: Bench) -> None:
             if algorithm == "DQN":
                 _add_step(bench, NEWEST, algorithm, stored, pairs[0][0], incremental=False)
             _add_step(bench, NEWEST, algorithm, stored, pairs[0][1], incremental=True)
-    fixed = release(bench, NEWEST).run(workloads.train, "SAC", FEW, settings.collects, incremental=True)
+    fixed = release(bench, NEWEST).run(workloads.train, "SAC", FEW_STORED, settings.collects, incremental=True)
     setting = {"release": NEWEST, "asked": None, "incremental": True, "collects": settings.collects + 1}
     bench.add("whole_reads", fixed["whole_reads"], **setting)
 
@@ -88,9 +88,9 @@ def collect_ratios(bench: Bench) -> dict[str, list[float]]:
     """Collecting one transition and checking it, theirs over ours, with the fullest buffer of vectors."""
     stored = max(bench.settings.vectors)
     ratios = release(bench, NEWEST).run(workloads.collect_ratios, stored, bench.settings.repeats)
-    for part, found in ratios.items():
-        spread = min(found), max(found)
-        bench.add("collect_ratio", np.median(found), spread=spread, samples=found, stored=stored, part=part)
+    for part, samples in ratios.items():
+        spread = min(samples), max(samples)
+        bench.add("collect_ratio", np.median(samples), spread=spread, samples=samples, stored=stored, part=part)
     return ratios
 
 
@@ -99,7 +99,7 @@ def errors(bench: Bench) -> None:
     for part in PARTS_OF_A_TRANSITION:
         for incremental in (False, True):
             run = release(bench, NEWEST).run(
-                workloads.train, "SAC", FEW, 2 * BAD_STEP, incremental, bad=(part, BAD_STEP)
+                workloads.train, "SAC", FEW_STORED, 2 * BAD_STEP, incremental, bad=(part, BAD_STEP)
             )
             bench.add("error", run["error"], part=part, incremental=incremental)
 
@@ -109,9 +109,9 @@ def prediction(bench: Bench) -> None:
     above, extended to its buffer in proportion, and everything else as in a training run with the fix."""
     scan = bench.records.all("nan_scan.scan", kind="frames")[-1]
     rates = np.array(scan.samples) / scan.setting["stored"]  # seconds per stored transition
-    rest = bench.records.all("nan_scan.step", algorithm="DQN", incremental=True)[-1].value
+    other_seconds = bench.records.all("nan_scan.step", algorithm="DQN", incremental=True)[-1].value
     for stored in (REPORTED_STORED // 100, REPORTED_STORED // 10, REPORTED_STORED // 2, REPORTED_STORED):
-        seconds = (rates * stored + rest) / REPORTED_COLLECT
+        seconds = (rates * stored + other_seconds) / REPORTED_COLLECT
         bench.add("predicted", np.median(seconds), samples=seconds, stored=stored)
 
 

@@ -6,9 +6,9 @@ RECORDS = (
     # how often a training run reads its whole buffer to look for NaN; `asked` is raise_on_nan_in_buffer
     Quantity("whole_reads", "count", ("release", "asked", "incremental", "collects")),
     Quantity("scan", "s", ("kind", "stored")),  # one call of hasnull
-    Quantity("scan_memory", "B", ("kind", "stored", "incremental")),  # host memory on top, at most
+    Quantity("scan_memory", "B", ("kind", "stored", "incremental")),  # peak of host memory on top of the buffer
     Quantity("stored_bytes", "B", ("kind", "stored")),
-    # a training run, from one collect to the next, and how much of that time looks for NaN
+    # a training run, from one collect to the next, and the share of that time spent looking for NaN
     Quantity("step", "s", ("release", "algorithm", "stored", "incremental", "environment_steps")),
     Quantity("share", "ratio", ("release", "algorithm", "stored", "incremental"), zero=True),
     Quantity("speedup", "ratio", ("algorithm", "stored")),  # of training by the fix

@@ -21,17 +21,17 @@ PARTS_OF_A_TRANSITION = ("obs", "rew", "info")
 
 
 class World(gym.Env):
-    """Random observations. `bad` names a part of the transition that is NaN in the step `bad_step`."""
+    """Random observations. `bad` names a part of the transition that is NaN in step `bad_step`."""
 
     def __init__(self, algorithm: str, bad: str | None = None, bad_step: int = 0):
         self.observation_space, self.action_space = SPACES[algorithm]
-        self.random, self.steps, self.bad, self.bad_step = np.random.default_rng(0), 0, bad, bad_step
+        self.rng, self.steps, self.bad, self.bad_step = np.random.default_rng(0), 0, bad, bad_step
 
     def _obs(self):
         shape = self.observation_space.shape
         if self.observation_space.dtype == np.uint8:
-            return self.random.integers(0, 256, shape, np.uint8)
-        return self.random.standard_normal(shape)
+            return self.rng.integers(0, 256, shape, np.uint8)
+        return self.rng.standard_normal(shape)
 
     def reset(self, *, seed=None, options=None):
         return self._obs(), {"cost": 0.0}
@@ -46,7 +46,7 @@ class World(gym.Env):
 
 
 class Actor(nn.Module):
-    max_action = 1.0  # 1.x asks for it
+    max_action = 1.0  # required by 1.x
 
     def __init__(self):
         super().__init__()
@@ -65,7 +65,7 @@ class Critic(nn.Sequential):
         )
 
     def forward(self, obs, act=None, info=None):
-        return super().forward(torch.cat([torch.as_tensor(each, dtype=torch.float32) for each in (obs, act)], dim=1))
+        return super().forward(torch.cat([torch.as_tensor(array, dtype=torch.float32) for array in (obs, act)], dim=1))
 
 
 class FrameNetwork(nn.Module):
@@ -113,13 +113,13 @@ def make_trainer(
     name: str,
     stored: int,
     collects: int,
-    started: Callable[[int, int], None] = lambda epoch, step: None,
+    on_collect: Callable[[int, int], None] = lambda epoch, step: None,
     bad: tuple = (),
     **options,
 ):
-    """A trainer for so many collects, whose buffer already holds `stored` transitions, and its algorithm.
+    """A trainer for `collects` collects, whose buffer already holds `stored` transitions, and its algorithm.
 
-    `started` is called before each collect. `bad` is `World`'s, `options` are the collector's.
+    `on_collect` is called before each collect. `bad` is `World`'s, `options` are the collector's.
     """
     from tianshou.data import Collector
     from tianshou.env import DummyVectorEnv
@@ -141,7 +141,7 @@ def make_trainer(
             epoch_num_steps=step * collects,
             collection_step_num_env_steps=step,
             update_step_num_gradient_steps_per_sample=updates,
-            training_fn=started,
+            training_fn=on_collect,
             test_in_training=False,
             **common,
         )
@@ -155,9 +155,9 @@ def make_trainer(
         step_per_epoch=step * collects,
         step_per_collect=step,
         update_per_step=updates,
-        train_fn=started,
+        train_fn=on_collect,
         test_in_train=False,
-        episode_per_test=1,  # asked for although nothing is tested
+        episode_per_test=1,  # required although nothing is tested
         **common,
     )
     return trainer, algorithm

@@ -22,7 +22,7 @@ FAST_COLLECTS = 50  # per slow one
 
 @contextmanager
 def fix(incremental: bool):
-    """Our fix, if asked for."""
+    """Our fix, if `incremental`."""
     if not incremental:
         yield
         return
@@ -36,11 +36,11 @@ def fix(incremental: bool):
 
 
 @contextmanager
-def observed():
-    """{"seconds"} spent in hasnull so far, and how often it read the "whole" buffer."""
+def hasnull_counters():
+    """{"seconds", "whole"}: the time spent in hasnull so far, and how often it read the whole buffer."""
     from tianshou.data import ReplayBuffer
 
-    notes, hasnull, read = {"seconds": 0.0, "whole": 0}, ReplayBuffer.hasnull, ReplayBuffer.__getitem__
+    counters, hasnull, getitem = {"seconds": 0.0, "whole": 0}, ReplayBuffer.hasnull, ReplayBuffer.__getitem__
 
     @functools.wraps(hasnull)
     def timed(self):
@@ -48,52 +48,52 @@ def observed():
         try:
             return hasnull(self)
         finally:
-            notes["seconds"] += time.perf_counter() - start
+            counters["seconds"] += time.perf_counter() - start
 
-    @functools.wraps(read)
+    @functools.wraps(getitem)
     def counted(self, index):
-        notes["whole"] += isinstance(index, slice) and index == slice(None)
-        return read(self, index)
+        counters["whole"] += isinstance(index, slice) and index == slice(None)
+        return getitem(self, index)
 
     ReplayBuffer.hasnull, ReplayBuffer.__getitem__ = timed, counted
     try:
-        yield notes
+        yield counters
     finally:
-        ReplayBuffer.hasnull, ReplayBuffer.__getitem__ = hasnull, read
+        ReplayBuffer.hasnull, ReplayBuffer.__getitem__ = hasnull, getitem
 
 
 def train(algorithm: str, stored: int, collects: int, incremental: bool = False, bad: tuple = (), **options) -> dict:
-    """A training run of so many collects.
+    """A training run of `collects` collects.
 
-    "steps": seconds from one collect to the next, after the first WARMUP; "shares": how much of each of them looked for
-    NaN; "whole_reads": how often the whole buffer was read for that; "weights": all weights at the end; "error": what
-    was raised, or None.
+    "steps": seconds from one collect to the next, after the first WARMUP; "shares": the share of each that was spent
+    looking for NaN; "whole_reads": how often the whole buffer was read for that; "weights": all weights at the end;
+    "error": the exception that was raised, or None.
     """
-    seconds, looked, error = [], [], None
-    with fix(incremental), observed() as notes:
+    seconds, scan_times, error = [], [], None
+    with fix(incremental), hasnull_counters() as counters:
 
-        def started(epoch, step):
+        def on_collect(epoch, step):
             seconds.append(time.perf_counter())
-            looked.append(notes["seconds"])
+            scan_times.append(counters["seconds"])
 
-        trainer, trained = make_trainer(algorithm, stored, collects + 1, started, bad, **options)
+        trainer, trained_algorithm = make_trainer(algorithm, stored, collects + 1, on_collect, bad, **options)
         try:
             trainer.run()
-        except RuntimeError as raised:
-            error = f"{type(raised).__name__}: {raised}"
-    steps, looks = np.diff(seconds)[WARMUP:], np.diff(looked)[WARMUP:]
-    weights = torch.cat([each.detach().flatten() for each in trained.parameters()]).numpy()
+        except RuntimeError as exception:
+            error = f"{type(exception).__name__}: {exception}"
+    steps, scans = np.diff(seconds)[WARMUP:], np.diff(scan_times)[WARMUP:]
+    weights = torch.cat([parameter.detach().flatten() for parameter in trained_algorithm.parameters()]).numpy()
     return {
         "steps": steps,
-        "shares": looks / steps,
-        "whole_reads": notes["whole"],
+        "shares": scans / steps,
+        "whole_reads": counters["whole"],
         "weights": weights,
         "error": error,
     }
 
 
 def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict:
-    """Training runs without the fix and with it, in turns; what `train` returned, by "without" and "with"."""
+    """Training runs without the fix and with it, in turn; the results of `train`, by "without" and "with"."""
     runs = {"without": [], "with": []}
     for _ in range(repeats):
         for name in runs:
@@ -102,8 +102,8 @@ def train_both(algorithm: str, stored: int, collects: int, repeats: int) -> dict
 
 
 def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, list[float]]:
-    """Seconds of one `hasnull` of such buffers, by what they hold; `repeats` times, in turns, after WARMUP rounds that
-    do not count: the system may provide that much memory for the first time."""
+    """Seconds of one `hasnull`, by the number of transitions in the buffer: `repeats` timings each, in turn, after
+    WARMUP rounds that do not count, since the system may provide that much memory for the first time."""
     buffers = {stored: filled_buffer(kind, stored) for stored in sizes}
     seconds = {stored: [] for stored in sizes}
     for _ in range(WARMUP + repeats):
@@ -111,15 +111,15 @@ def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, l
             start = time.perf_counter()
             buffer.hasnull()
             seconds[stored].append(time.perf_counter() - start)
-    return {stored: taken[WARMUP:] for stored, taken in seconds.items()}
+    return {stored: times[WARMUP:] for stored, times in seconds.items()}
 
 
 def check_memory(kind: str, stored: int, incremental: bool) -> dict:
-    """Host memory of the check after a collect, in bytes on top of what was there: {"peak", "stored"}.
+    """Host memory of the check after a collect, in bytes on top of what was allocated before: {"peak", "stored"}.
 
     Counted by tracemalloc, to which NumPy reports each array, so it is the same on every run.
     """
-    algorithm = next(name for name, of in KINDS.items() if of == kind)
+    algorithm = next(name for name, stored_kind in KINDS.items() if stored_kind == kind)
     with fix(incremental):
         trainer, _ = make_trainer(algorithm, stored, collects=3)
         trainer.reset()
@@ -134,31 +134,31 @@ def check_memory(kind: str, stored: int, incremental: bool) -> dict:
         finally:
             tracemalloc.stop()
     arrays = [value for value in buffer._meta.values() if isinstance(value, np.ndarray)]
-    return {"peak": peak, "stored": sum(each[:1].nbytes for each in arrays) * stored}
+    return {"peak": peak, "stored": sum(array[:1].nbytes for array in arrays) * stored}
 
 
 def collect_ratios(stored: int, repeats: int) -> dict[str, list[float]]:
-    """One collect of SAC with the check after it, tianshou's own over ours, in turns on the same buffer: ratios of the
+    """One collect of SAC with the check after it, tianshou's own over ours, in turn on the same buffer: ratios of the
     times of the "check" alone, and of "collect and check"."""
     ratios = {"check": [], "collect and check": []}
-    with fix(incremental=True), observed() as notes:
+    with fix(incremental=True), hasnull_counters() as counters:
         trainer, _ = make_trainer("SAC", stored, collects=1)
         trainer.reset()
         ours = trainer._collect_training_data
         theirs = functools.partial(type(trainer)._collect_training_data.__wrapped__, trainer)
         ours()  # the first check reads everything
 
-        def seconds(collect, times):
-            looked, start = notes["seconds"], time.perf_counter()
-            for _ in range(times):
+        def seconds(collect, calls):
+            scanned, start = counters["seconds"], time.perf_counter()
+            for _ in range(calls):
                 collect()
             return {
-                "check": (notes["seconds"] - looked) / times,
-                "collect and check": (time.perf_counter() - start) / times,
+                "check": (counters["seconds"] - scanned) / calls,
+                "collect and check": (time.perf_counter() - start) / calls,
             }
 
         for _ in range(repeats):
             slow, fast = seconds(theirs, 1), seconds(ours, FAST_COLLECTS)
-            for part, found in ratios.items():
-                found.append(slow[part] / fast[part])
+            for part, values in ratios.items():
+                values.append(slow[part] / fast[part])
     return ratios

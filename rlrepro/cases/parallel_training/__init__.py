@@ -1,7 +1,7 @@
 """Many Stable-Baselines3 training runs at once, and what slows them down: threads that spin while they wait.
 
 Upstream: DLR-RM/stable-baselines3#1931. `training` is one run, `launch` has the ways to start many, `robots` makes
-their robots, `ensemble_timing` times ensembles; `measure` runs all of these for one chapter.
+their robots, `ensemble_timing` times ensembles; `measure` runs all of these for the chapter.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Settings:
     """How much of everything one profile measures. A size is (steps of a rollout, epochs of the update)."""
 
     slowed_down: tuple[int, int]  # size of runs that slow each other down, and of the sweep that is compared with them
-    at_pace: tuple[int, int]  # size of runs that do not
-    sweep: int  # runs that `train_many` is given
+    at_pace: tuple[int, int]  # size of runs that do not slow each other down
+    sweep: int  # runs passed to `train_many`
     alone: int  # runs, one after the other, that the sweep's throughput is compared with
     ensemble: tuple[int, int]  # size of the runs that an ensemble replaces
     members: tuple[int, ...]  # of ensembles whose gradient steps are timed
@@ -27,12 +27,12 @@ class Settings:
     repeats: int  # of what varies most: scripts and the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
     frameworks: tuple[str, ...]  # "loky", and "ray", which takes long to start
-    launches: int  # of as many processes as cores, and half as many of the most: their slowdown differs by launch
+    launches: int  # with a process per core, and half as many with the most processes: the slowdown differs by launch
     script_waves: tuple[int, ...]  # scripts at once, as multiples of the cores
     max_processes: int  # with four processes per core; two per core are always tried
 
     def processes(self, cores: int) -> list[int]:
-        """How many runs at once are tried on this many cores."""
+        """The numbers of runs at once to try on this many cores."""
         return sorted({1, cores, 2 * cores} | ({4 * cores} if 4 * cores <= self.max_processes else set()))
 
 

@@ -16,7 +16,7 @@ NEARLY_LINEAR = 0.8  # of the ideal throughput
 WASTE = 0.5  # of the work: what a launcher may cost on top before another kind is needed
 
 POOL = {"way": "pool", "method": "fork", "net": "large"}
-ALONE = POOL | {"threads": "one", "waits": "default", "processes": 1}  # what all others are compared with
+ALONE = POOL | {"threads": "one", "waits": "default", "processes": 1}  # the baseline of all others
 
 
 def cores(records: Records) -> int:
@@ -24,12 +24,12 @@ def cores(records: Records) -> int:
 
 
 def beyond_share(records: Records, name: str, alone: float, **setting) -> tuple[int, Estimate]:
-    """The most processes that were measured in this setting, and how many times longer than alone one of them took,
-    beyond what sharing the cores explains. `alone` is a record, or several whose median counts."""
+    """The most processes that were measured in this setting, and how many times longer one of them took than alone,
+    beyond what sharing the cores explains. `alone` is a record, or several, of which the median counts."""
     measured = records.along(f"parallel_training.{name}", "processes", **setting)
-    most = max(measured)
-    share = max(1, most / cores(records))
-    return most, estimate(lambda taken, by_itself: taken / by_itself / share, measured[most], alone)
+    processes = max(measured)
+    share = max(1, processes / cores(records))
+    return processes, estimate(lambda together, single: together / single / share, measured[processes], alone)
 
 
 def slowdown(records: Records, **setting) -> tuple[int, Estimate]:
@@ -39,7 +39,7 @@ def slowdown(records: Records, **setting) -> tuple[int, Estimate]:
 
 
 def steps_alone(records: Records) -> list[Record]:
-    """The measurements, throughout the notebook, of a gradient step alone with one thread."""
+    """All measurements in the notebook of a gradient step alone with one thread."""
     return records.all("parallel_training.step", **ALONE)
 
 
@@ -49,62 +49,63 @@ def pool_slowdown(records: Records, threads: str, waits: str = "default") -> tup
 
 def scripts_slowdown(records: Records) -> tuple[int, Estimate, float]:
     """The most scripts at once, how many times longer they take than one beyond what sharing the cores explains, and
-    what that explains."""
+    the factor that sharing explains."""
     spans = records.along("parallel_training.span", "processes", way="scripts")
     if 1 not in spans:
         raise MissingRecord("no record of parallel_training.span of one script alone")
-    most, slower = beyond_share(records, "span", spans[1], way="scripts")
-    return most, slower, max(1, most / cores(records))
+    processes, factor = beyond_share(records, "span", spans[1], way="scripts")
+    return processes, factor, max(1, processes / cores(records))
 
 
 def judge_slower_steps(records: Records) -> Finding:
-    most, slower = pool_slowdown(records, "default")
-    figure = f"a gradient step of {most} at once takes {slower} times what sharing {cores(records)} cores explains"
-    because = {"supported": "with the threads that torch takes by default", "refuted": "sharing the cores explains it"}
-    return Finding(figure, [slower], because)
+    processes, factor = pool_slowdown(records, "default")
+    figure = f"a gradient step of {processes} at once takes {factor} times what sharing {cores(records)} cores explains"
+    reasons = {"supported": "with the threads that torch takes by default", "refuted": "sharing the cores explains it"}
+    return Finding(figure, [factor], reasons)
 
 
 def judge_lock(records: Records) -> Finding:
-    (_, slower), (_, with_one), (_, passive) = (
-        pool_slowdown(records, *how) for how in (("default",), ("one",), ("default", "passive"))
+    (_, factor), (_, one_thread), (_, passive) = (
+        pool_slowdown(records, *setting) for setting in (("default",), ("one",), ("default", "passive"))
     )
     figure = (
-        f"slowed down {slower} times; {with_one} with one thread each, {passive} where threads sleep while they wait"
+        f"slowed down {factor} times; {one_thread} with one thread each, {passive} where threads sleep while they wait"
     )
-    because = {
+    reasons = {
         "refuted": "autograd and its locks were the same each time; the threads were not",
         "supported": "neither the number of threads nor how they wait explains it",
         "partly": "threads explain part of it",
     }
-    return Finding(figure, [_share_left(slower, each) for each in (with_one, passive)], because)
+    return Finding(figure, [_share_left(factor, remaining) for remaining in (one_thread, passive)], reasons)
 
 
 def _share_left(effect: Estimate, left: Estimate) -> Estimate:
-    """Which share of an effect is left, on a logarithmic scale."""
+    """The share of an effect that is left, on a logarithmic scale."""
     if not (effect.interval and left.interval):
         return Estimate(share_left(effect, left))
     return Estimate(share_left(effect, left), tuple(map(share_left, reversed(effect.interval), left.interval)))
 
 
 def judge_scripts(records: Records) -> Finding:
-    most, slower, share = scripts_slowdown(records)
+    processes, factor, share = scripts_slowdown(records)
     figure = (
-        f"{most} scripts at once take {slower} times what sharing the cores explains, which is {share:.3g} times one"
+        f"{processes} scripts at once take {factor} times what sharing the cores explains, which is {share:.3g} times "
+        "one"
     )
-    because = {
+    reasons = {
         "supported": "they do not slow each other down",
         "refuted": "a script has as many threads as a process of a Pool",
     }
-    return Finding(figure, [slower], because)
+    return Finding(figure, [factor], reasons)
 
 
 def judge_fewer_processes(records: Records) -> Finding:
-    count = cores(records)
-    measured = records.get("parallel_training.step", **POOL, threads="default", waits="default", processes=count)
-    slower = estimate(np.divide, measured, steps_alone(records))
-    figure = f"with {count} processes on {count} cores a gradient step takes {slower} times as long as alone"
-    because = {"refuted": "each process still has as many threads as there are cores"}
-    return Finding(figure, [slower], because)
+    n_cores = cores(records)
+    measured = records.get("parallel_training.step", **POOL, threads="default", waits="default", processes=n_cores)
+    factor = estimate(np.divide, measured, steps_alone(records))
+    figure = f"with {n_cores} processes on {n_cores} cores a gradient step takes {factor} times as long as alone"
+    reasons = {"refuted": "each process still has as many threads as there are cores"}
+    return Finding(figure, [factor], reasons)
 
 
 def judge_frameworks(records: Records) -> Finding:
@@ -116,13 +117,13 @@ def judge_frameworks(records: Records) -> Finding:
         f"{way}: a step takes {limited[way]} times its share, {unlimited[way]} with torch's own threads"
         for way in limited
     )
-    because = {
+    reasons = {
         "refuted": "slowed down inside a framework too",
         "partly": "because they set the number of threads; without that the slowdown is back",
         "supported": "whatever the number of threads",
     }
     worst = max(limited.values())
-    return Finding(figure, [worst, max(worst, *unlimited.values())], because)
+    return Finding(figure, [worst, max(worst, *unlimited.values())], reasons)
 
 
 def judge_linear(records: Records) -> Finding:
@@ -130,11 +131,11 @@ def judge_linear(records: Records) -> Finding:
         records.along("parallel_training.of_ideal", "processes", way=way) for way in ("scripts", "train_many")
     )
     count = min(processes for processes in scripts if processes >= cores(records))
-    most = max(by_train_many)
-    reached, ours = (estimate(abs, record) for record in (scripts[count], by_train_many[most]))
-    figure = f"{count} scripts reach {reached} of the ideal throughput, {most} runs by train_many {ours}"
-    because = {"partly": "not with the article's scripts, but with each process held to its share of the threads"}
-    return Finding(figure, [reached, max(reached, ours)], because)
+    runs = max(by_train_many)
+    by_scripts, ours = (estimate(abs, record) for record in (scripts[count], by_train_many[runs]))
+    figure = f"{count} scripts reach {by_scripts} of the ideal throughput, {runs} runs by train_many {ours}"
+    reasons = {"partly": "not with the article's scripts, but with each process held to its share of the threads"}
+    return Finding(figure, [by_scripts, max(by_scripts, ours)], reasons)
 
 
 def judge_framework_needed(records: Records) -> Finding:
@@ -144,11 +145,11 @@ def judge_framework_needed(records: Records) -> Finding:
     return Finding(figure, [overhead], {"refuted": "a process pool is enough"})
 
 
-THE_SLOWDOWN = Premise("the slowdown", judge_slower_steps, at_least(SLOWER))
+SLOWDOWN = Premise("the slowdown", judge_slower_steps, at_least(SLOWER))
 
 claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
-cause = partial(claim, section="Why: five suspects", premise=THE_SLOWDOWN)
-ours = partial(claim, section="Our fix: a thread budget, and a launcher that keeps to it", premise=THE_SLOWDOWN)
+cause_claim = partial(claim, section="Why: five suspects", premise=SLOWDOWN)
+fix_claim = partial(claim, section="Our fix: a thread budget, and a launcher that keeps to it", premise=SLOWDOWN)
 
 CLAIMS = [
     claim(
@@ -158,13 +159,13 @@ CLAIMS = [
         judge=judge_slower_steps,
         rule=at_least(SLOWER),
     ),
-    cause(
+    cause_claim(
         "PT2",
         "That is because autograd has a lock that all processes share",
         judge=judge_lock,
         rule=because_of(),
     ),
-    cause(
+    cause_claim(
         "PT3",
         "Independent processes, started by a script, avoid it",
         judge=judge_scripts,
@@ -176,7 +177,7 @@ CLAIMS = [
         section="See it slow down",
         judge=judge_fewer_processes,
         rule=at_most(SLOWER),
-        premise=THE_SLOWDOWN,
+        premise=SLOWDOWN,
     ),
     claim(
         "PT5",
@@ -184,15 +185,15 @@ CLAIMS = [
         section="The article's fixes, and why some of them work",
         judge=judge_frameworks,
         rule=at_most(SLOWER),
-        premise=THE_SLOWDOWN,
+        premise=SLOWDOWN,
     ),
-    ours(
+    fix_claim(
         "PT6",
         "With the fix, throughput is nearly linear in processes, up to the number of cores",
         judge=judge_linear,
         rule=at_least(NEARLY_LINEAR),
     ),
-    ours(
+    fix_claim(
         "PT7",
         "From 10 training runs on, a distributed framework is needed, and a specialised one above 100",
         judge=judge_framework_needed,

@@ -1,5 +1,5 @@
-"""Gradient steps of ensembles of growing size, beside those of one learner of Stable-Baselines3, and beside the matrix
-products that a step can't do without."""
+"""Times gradient steps of ensembles of growing size, those of one learner of Stable-Baselines3, and the matrix products
+that every step needs."""
 
 import time
 from collections.abc import Callable
@@ -16,13 +16,13 @@ ALONE = "alone", 1
 
 
 def step_seconds(sizes: tuple[int, ...], *, net: int, device: str = "cpu", rounds: int = 5) -> dict[tuple, list[float]]:
-    """Seconds of one gradient step of all members together, with one thread: `rounds` times in turn, as
-    ("ensemble", size) for ensembles of these sizes on Pendulum-v1, as ("products", size) for their matrix products, and
-    as `ALONE` for one learner of Stable-Baselines3. `net` is the width of both hidden layers."""
+    """Seconds of one gradient step of all members together, with one thread: `rounds` timings each, in turn. Keys are
+    ("ensemble", size) for ensembles of these sizes on Pendulum-v1, ("products", size) for their matrix products, and
+    `ALONE` for one learner of Stable-Baselines3. `net` is the width of both hidden layers."""
     with _one_thread():
-        updates = {ALONE: _alone(net, device)}
-        updates |= {("ensemble", size): _together(size, net, device) for size in sizes}
-        updates |= {("products", size): _products(size, net, device) for size in sizes}
+        updates = {ALONE: _single_update(net, device)}
+        updates |= {("ensemble", size): _ensemble_update(size, net, device) for size in sizes}
+        updates |= {("products", size): _matrix_products(size, net, device) for size in sizes}
         seconds = {key: [] for key in updates}
         for turn in range(-1, rounds):  # the first warms up
             for key, update in updates.items():
@@ -34,22 +34,22 @@ def step_seconds(sizes: tuple[int, ...], *, net: int, device: str = "cpu", round
 
 @contextmanager
 def _one_thread():
-    threads = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(previous)
 
 
-def _alone(net: int, device: str) -> Callable[[], None]:
+def _single_update(net: int, device: str) -> Callable[[], None]:
     from stable_baselines3 import PPO
 
     model = PPO("MlpPolicy", "Pendulum-v1", **_sizes(net, device), seed=0).learn(STEPS)
-    return model.train  # again, on the rollout that is in its buffer
+    return model.train  # trains again on the rollout in its buffer
 
 
-def _together(size: int, net: int, device: str) -> Callable[[], None]:
+def _ensemble_update(size: int, net: int, device: str) -> Callable[[], None]:
     from rlrepro.fixes import EnsemblePPO
 
     ensemble = EnsemblePPO("Pendulum-v1", seeds=range(size), vectorization="sync", **_sizes(net, device))
@@ -58,9 +58,9 @@ def _together(size: int, net: int, device: str) -> Callable[[], None]:
     return lambda: ensemble.update(rollout)
 
 
-def _products(size: int, net: int, device: str) -> Callable[[], None]:
-    """The matrix products of an update, forwards and backwards, on random numbers: all that is left of it if everything
-    else takes no time."""
+def _matrix_products(size: int, net: int, device: str) -> Callable[[], None]:
+    """The matrix products of an update, forward and backward, on random numbers: all that is left of an update if
+    everything else takes no time."""
     layers = [  # from Pendulum's observation to the one output of the actor, and of the critic
         [torch.randn(size, *shape, device=device) for shape in ((STEPS, inputs), (outputs, inputs), (STEPS, outputs))]
         for inputs, outputs in pairwise((3, net, net, 1))
@@ -68,10 +68,10 @@ def _products(size: int, net: int, device: str) -> Callable[[], None]:
 
     def update():
         for _ in range(2 * EPOCHS):
-            for number, (x, weight, gradient) in enumerate(layers):
+            for index, (x, weight, gradient) in enumerate(layers):
                 torch.bmm(x, weight.mT)
                 torch.bmm(gradient.mT, x)
-                if number:  # the observations need no gradient
+                if index:  # the observations need no gradient
                     torch.bmm(gradient, weight)
 
     return update

@@ -18,53 +18,53 @@ WAITS = {"default": {}, "no spinning": {"GOMP_SPINCOUNT": "0"}, "passive": {"OMP
 
 
 def parent(bench: Bench, waits: str = "default") -> Release:
-    """The process that starts others whose threads wait for each other in this way."""
+    """The process that starts the runs, with threads that wait for each other in this way."""
     return bench.release(f"stable-baselines3=={SB3}", **WAITS[waits])
 
 
-def configs(bench: Bench, count: int, size: tuple[int, int], **more) -> list[dict]:
+def configs(bench: Bench, count: int, size: tuple[int, int], **options) -> list[dict]:
     """Settings of `count` training runs of this size, each with a robot of its own."""
-    common = {"net": NET, "steps": size[0], "epochs": size[1], **more}
+    common = {"net": NET, "steps": size[0], "epochs": size[1], **options}
     return [{"robot": asdict(build), "seed": bench.seed + k, **common} for k, build in enumerate(robots.builds(count))]
 
 
 def prepare(bench: Bench) -> None:
-    """Counts the cores and starts the parents, without the variables of the shell, which would be measured in place of
-    the defaults."""
+    """Counts the cores and starts the parents. Drops the shell's thread variables first, since they would replace the
+    defaults."""
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", *thread_variables(1)):
         os.environ.pop(name, None)
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     bench.add("cores", thread_budget(1))
-    with ThreadPoolExecutor() as side_by_side:
-        list(side_by_side.map(lambda waits: parent(bench, waits).run(training.load), WAITS))
+    with ThreadPoolExecutor() as executor:
+        list(executor.map(lambda waits: parent(bench, waits).run(training.load), WAITS))
 
 
 def pools(bench: Bench) -> None:
     """Pools of growing size, with torch's own threads and with one thread each."""
-    for threads, limit in THREADS.items():
+    for threads, options in THREADS.items():
         counts = bench.settings.processes(cores(bench.records))
-        launches_of = {cores(bench.records): bench.settings.launches, counts[-1]: bench.settings.launches // 2}
+        repeats_by_count = {cores(bench.records): bench.settings.launches, counts[-1]: bench.settings.launches // 2}
         for count in counts:
             slow = threads == "default" and count > 1
             size = bench.settings.slowed_down if slow else bench.settings.at_pace
-            times = max(1, launches_of.get(count, 1)) if slow else 1
-            launches = [parent(bench).run(launch.pool, configs(bench, count, size, **limit)) for _ in range(times)]
+            repeats = max(1, repeats_by_count.get(count, 1)) if slow else 1
+            launches = [parent(bench).run(launch.pool, configs(bench, count, size, **options)) for _ in range(repeats)]
             _add(bench, launch.pooled(launches), **POOL, processes=count, threads=threads, waits="default")
 
 
 def scripts(bench: Bench) -> None:
     """Scripts that share no process, against one alone."""
     count = cores(bench.records)
-    for processes in (times * count for times in bench.settings.script_waves):
+    for processes in (wave * count for wave in bench.settings.script_waves):
         runs = configs(bench, processes, bench.settings.slowed_down)
         rounds = [parent(bench).run(launch.scripts, runs) for _ in range(bench.settings.repeats)]
         spans = {}
-        for number, measured in zip((1, processes), map(launch.typical, zip(*rounds, strict=True)), strict=True):
-            _add(bench, measured, way="scripts", net="large", processes=number, threads="default")
-            spans[number] = measured["span"]
+        for script_count, measured in zip((1, processes), map(launch.typical, zip(*rounds, strict=True)), strict=True):
+            _add(bench, measured, way="scripts", net="large", processes=script_count, threads="default")
+            spans[script_count] = measured["span"]
         ideal = spans[1] * processes / count
-        reached = [processes / count * one["span"] / many["span"] for one, many in rounds]
-        bench.add("of_ideal", ideal / spans[processes], samples=reached, way="scripts", processes=processes)
+        ratios = [processes / count * alone["span"] / together["span"] for alone, together in rounds]
+        bench.add("of_ideal", ideal / spans[processes], samples=ratios, way="scripts", processes=processes)
 
 
 def forwards(bench: Bench) -> None:
@@ -76,19 +76,19 @@ def forwards(bench: Bench) -> None:
 
 
 def small_networks(bench: Bench) -> None:
-    """A network that fits into the cache; and once more the run alone that all others are compared with."""
+    """A network that fits into the cache; and twice more the run alone that all others are compared with."""
     for _ in range(2):
         measured = parent(bench).run(launch.pool, configs(bench, 1, bench.settings.at_pace, threads=1))
         _add(bench, measured, **POOL, processes=1, threads="one", waits="default")
-    for threads, limit in THREADS.items():
+    for threads, options in THREADS.items():
         for count in (1, 2 * cores(bench.records)):
-            runs = configs(bench, count, bench.settings.slowed_down, **limit)
-            measured = parent(bench).run(launch.pool, [each | {"net": SMALL_NET} for each in runs])
+            runs = configs(bench, count, bench.settings.slowed_down, **options)
+            measured = parent(bench).run(launch.pool, [config | {"net": SMALL_NET} for config in runs])
             _add(bench, measured, **{**POOL, "net": "small"}, processes=count, threads=threads, waits="default")
 
 
 def sleeping_threads(bench: Bench) -> None:
-    """As many threads as by default, which sleep while they wait."""
+    """As many threads as by default, but they sleep while they wait."""
     count = bench.settings.processes(cores(bench.records))[-1]
     for waits in ("no spinning", "passive"):
         measured = parent(bench, waits).run(launch.pool, configs(bench, count, bench.settings.at_pace))
@@ -107,15 +107,15 @@ def start_methods(bench: Bench) -> None:
 
 
 def frameworks(bench: Bench) -> None:
-    """Frameworks as they are, and with as many threads in each process as torch would take by itself."""
+    """Frameworks with their defaults, and with as many threads in each process as torch takes by default."""
     count = cores(bench.records)
     for way, start in (("loky", launch.loky), ("ray", launch.ray_tasks)):
         if way in bench.settings.frameworks and find_spec(way):
-            for threads, size, limit in (
+            for threads, size, options in (
                 ("framework", bench.settings.at_pace, {}),
                 ("all", bench.settings.slowed_down, {"threads": count}),
             ):
-                runs = configs(bench, count, size, **limit)
+                runs = configs(bench, count, size, **options)
                 launches = [parent(bench).run(start, runs) for _ in range(bench.settings.launches)]
                 _add(bench, launch.pooled(launches), way=way, net="large", processes=count, threads=threads)
             parent(bench).run(launch.end, way)
@@ -127,37 +127,37 @@ def fork_after_work(bench: Bench) -> bool:
 
 
 def gpu(bench: Bench) -> None:
-    """Processes that share a GPU: gradient steps, and what each takes of the card."""
-    steps, held = {}, {}
+    """Processes that share a GPU: gradient steps, and the memory that each takes on the card."""
+    steps, memory = {}, {}
     for count in bench.settings.sharing:
         runs = configs(bench, count, bench.settings.at_pace, threads=1, device=bench.device)
         measured = parent(bench).run(launch.pool, runs, method="spawn")
         _add(bench, measured, way="gpu", net="large", processes=count, threads="one")
-        steps[count], held[count] = measured["step"], measured["device_bytes"]
-    few, many = min(steps), max(steps)
-    bench.add("sharing_gain", many / few * steps[few] / steps[many], processes=many)
-    bench.add("bytes_a_process", (held[many] - held[few]) / (many - few), processes=many)
+        steps[count], memory[count] = measured["step"], measured["device_bytes"]
+    smallest, largest = min(steps), max(steps)
+    bench.add("sharing_gain", largest / smallest * steps[smallest] / steps[largest], processes=largest)
+    bench.add("bytes_a_process", (memory[largest] - memory[smallest]) / (largest - smallest), processes=largest)
 
 
 def sweep(bench: Bench) -> None:
-    """Many runs by train_many, against as many cores that work at the pace of one run alone, and against a Pool."""
+    """Many runs by train_many, against cores that all work at the pace of one run alone, and against a Pool."""
     settings, count = bench.settings, cores(bench.records)
     runs = configs(bench, settings.sweep, settings.slowed_down)
-    alone = [each | {"threads": 1} for each in runs[: settings.alone]]
+    alone = [config | {"threads": 1} for config in runs[: settings.alone]]
     seconds = parent(bench).run(launch.pool, alone, processes=1)["seconds"]
     measured = parent(bench).run(launch.many, runs)
     _add(bench, measured, way="train_many", net="large", processes=len(runs), threads="one")
     ideal = seconds * len(runs) / count
-    reached = [seconds * done / count / wall for done, wall, _ in measured["parts"]]
-    bench.add("of_ideal", ideal / measured["span"], samples=reached, way="train_many", processes=len(runs))
-    on_top = [wall / (work / count) - 1 for _, wall, work in measured["parts"]]
+    part_ratios = [seconds * finished / count / wall for finished, wall, _ in measured["parts"]]
+    bench.add("of_ideal", ideal / measured["span"], samples=part_ratios, way="train_many", processes=len(runs))
+    part_overheads = [wall / (work / count) - 1 for _, wall, work in measured["parts"]]
     overhead = measured["wall"] / (measured["work"] / count) - 1
-    bench.add("overhead", overhead, samples=on_top, way="train_many", trainings=len(runs))
+    bench.add("overhead", overhead, samples=part_overheads, way="train_many", trainings=len(runs))
 
     pooled = bench.records.series("parallel_training.span", "processes", **POOL, threads="default", waits="default")
-    most = max(pooled)
+    processes = max(pooled)
     per_run = measured["span"] / len(runs)
-    bench.add("pool_over_train_many", pooled[most] / most / per_run, processes=most)
+    bench.add("pool_over_train_many", pooled[processes] / processes / per_run, processes=processes)
 
 
 def member_differences(bench: Bench) -> None:
@@ -172,8 +172,8 @@ def member_differences(bench: Bench) -> None:
     for member, seed in enumerate(ensemble.seeds):
         alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", **sizes).learn(256)
         pairs = zip(ensemble.policy(member).parameters(), alone.policy.parameters(), strict=True)
-        furthest = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
-        bench.add("member_difference", furthest, member=member)
+        difference = max((ours - theirs).abs().max().item() for ours, theirs in pairs)
+        bench.add("member_difference", difference, member=member)
 
 
 def ensemble(bench: Bench) -> None:
@@ -184,15 +184,15 @@ def ensemble(bench: Bench) -> None:
     count = cores(bench.records)
     runs = [{"robot": None, "seed": seed, "threads": 1, **size} for seed in seeds]
     ensembles = [launch.ensemble(seeds, **size) for _ in range(bench.settings.repeats)]
-    processes = parent(bench).run(launch.pool, runs, processes=count)
+    in_pool = parent(bench).run(launch.pool, runs, processes=count)
     ensembles += [launch.ensemble(seeds, **size) for _ in range(bench.settings.repeats)]
     together = launch.typical(ensembles)
-    per_core = {phase: processes[phase] * MEMBERS / count for phase in ("rollout", "train")}
+    per_core = {phase: in_pool[phase] * MEMBERS / count for phase in ("rollout", "train")}
     for phase, seconds in per_core.items():
         bench.add(f"members_{phase}", seconds, way="processes", members=MEMBERS)
         bench.add(f"members_{phase}", together[phase], way="ensemble", members=MEMBERS)
     bench.add("ensemble_ratio", per_core["train"] / together["train"], phase="train", members=MEMBERS)
-    bench.add("ensemble_ratio", processes["span"] / together["seconds"], phase="whole", members=MEMBERS)
+    bench.add("ensemble_ratio", in_pool["span"] / together["seconds"], phase="whole", members=MEMBERS)
 
 
 def members(bench: Bench) -> None:
@@ -201,15 +201,15 @@ def members(bench: Bench) -> None:
     seconds = ensemble_timing.step_seconds(bench.settings.members, net=SMALL_NET, device=bench.device)
     for size in bench.settings.members:
         together, products = (tuple(seconds[way, size]) for way in ("ensemble", "products"))
-        alone = tuple(size * each for each in seconds[ensemble_timing.ALONE])
+        alone = tuple(size * step for step in seconds[ensemble_timing.ALONE])
         bench.add_ratio("members_ratio", Comparison(alone, together), members=size)
         bench.add_ratio("over_products", Comparison(together, products), members=size)
         bench.add("members_step", median(together), members=size)
 
 
 def _add(bench: Bench, measured: dict, **setting) -> None:
-    """A record for each of the quantities that a launch has measured."""
+    """Add a record for each quantity that a launch has measured."""
     for quantity in LAUNCHED:
         if quantity.name in measured:
-            taken = measured["samples"].get(quantity.name)
-            bench.add(quantity.name, measured[quantity.name], samples=taken, **setting)
+            samples = measured["samples"].get(quantity.name)
+            bench.add(quantity.name, measured[quantity.name], samples=samples, **setting)

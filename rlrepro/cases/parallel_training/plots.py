@@ -8,13 +8,13 @@ from rlrepro.lab.units import format_value
 
 PHASES = {"step": "a gradient step", "row": "a step of the environment"}
 LINES = {"default": (figures.BUGGY, "torch's own threads"), "one": (figures.OURS, "one thread each")}
-WAITS = {  # (threads, waits): what it is called, and its colour
+WAITS = {  # (threads, waits): label and colour
     ("default", "default"): ("torch's own threads", figures.BUGGY),
     ("default", "no spinning"): ("as many, GOMP_SPINCOUNT=0", figures.UPSTREAM),
     ("default", "passive"): ("as many, OMP_WAIT_POLICY=PASSIVE", figures.UPSTREAM),
     ("one", "default"): ("one thread each", figures.OURS),
 }
-WAYS = {  # (way, method, threads): what it is called, and its colour
+WAYS = {  # (way, method, threads): label and colour
     ("scripts", None, "default"): ("independent scripts", figures.BUGGY),
     ("pool", "spawn", "default"): ("Pool, spawn", figures.BUGGY),
     ("pool", "forkserver", "default"): ("Pool, forkserver", figures.BUGGY),
@@ -27,18 +27,18 @@ WAYS = {  # (way, method, threads): what it is called, and its colour
 
 def plot_phases(records: Records):
     """Time of one step of either phase against the number of runs in a Pool."""
-    figure, both = figures.new_figure("One of K training runs at once, in a Pool", width=11, columns=2)
+    figure, panels = figures.new_figure("One of K training runs at once, in a Pool", width=11, columns=2)
     times = []
-    for axes, phase in zip(both, PHASES, strict=True):
+    for axes, phase in zip(panels, PHASES, strict=True):
         for threads, (color, label) in LINES.items():
             setting = POOL | {"threads": threads, "waits": "default"}
             measured = records.along(f"parallel_training.{phase}", "processes", **setting)
             figures.draw_line(axes, measured, color, label)
             times += [record.value for record in measured.values()]
         alone = measured[min(measured)].value
-        share = {count: alone * max(1, count / cores(records)) for count in measured}
-        figures.draw_line(axes, share, figures.NEUTRAL, "its share of the cores", ":", unit="s")
-    for axes, title in zip(both, PHASES.values(), strict=True):
+        fair_share = {count: alone * max(1, count / cores(records)) for count in measured}
+        figures.draw_line(axes, fair_share, figures.NEUTRAL, "its share of the cores", ":", unit="s")
+    for axes, title in zip(panels, PHASES.values(), strict=True):
         figures.count_axis(axes.xaxis, measured)
         figures.seconds_axis(axes.yaxis)
         axes.set_ylim(min(times) / 2, max(times) * 2)
@@ -51,32 +51,32 @@ def plot_phases(records: Records):
 
 def plot_waits(records: Records):
     """CPU time of one gradient step, by how the threads wait, against one run alone."""
-    names = {}
+    dots = {}
     for (threads, waits), (label, color) in WAITS.items():
         values = records.along("parallel_training.step_cpu", "processes", **POOL, threads=threads, waits=waits)
-        most = max(values)
-        names[label] = (values[most], color)
+        processes = max(values)
+        dots[label] = (values[processes], color)
     alone = records.get("parallel_training.step_cpu", **ALONE)
-    names["alone, one thread"] = (alone, figures.NEUTRAL)
-    figure = _dots(f"CPU time of the same gradient step, {most} at once", names, "s")
+    dots["alone, one thread"] = (alone, figures.NEUTRAL)
+    figure = _dots(f"CPU time of the same gradient step, {processes} at once", dots, "s")
     figures.caption(figure, alone, "mean over the runs")
     return figure
 
 
 def plot_ways(records: Records):
     """How much the runs are slowed down, by how they were started."""
-    most, slower = pool_slowdown(records, "default")
-    names = {f"Pool, fork ({most})": (slower, figures.BUGGY)}
+    processes, factor = pool_slowdown(records, "default")
+    dots = {f"Pool, fork ({processes})": (factor, figures.BUGGY)}
     for (way, method, threads), (label, color) in WAYS.items():
         try:
-            count, slower = slowdown(records, way=way, threads=threads, **({"method": method} if method else {}))
+            count, factor = slowdown(records, way=way, threads=threads, **({"method": method} if method else {}))
         except MissingRecord:  # Ray is not installed
             continue
-        names[f"{label} ({count})"] = (slower, color)
-    most, slower = pool_slowdown(records, "one")
-    names[f"Pool, fork, one thread each ({most})"] = (slower, figures.OURS)
+        dots[f"{label} ({count})"] = (factor, color)
+    processes, factor = pool_slowdown(records, "one")
+    dots[f"Pool, fork, one thread each ({processes})"] = (factor, figures.OURS)
     title = "Time of a gradient step over its share of the cores"
-    figure = _dots(title, names, "ratio")
+    figure = _dots(title, dots, "ratio")
     figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: runs at once")
     return figure
 
@@ -84,10 +84,10 @@ def plot_ways(records: Records):
 def plot_ensemble(records: Records):
     """Seconds of both phases for all members: processes against one batched network."""
     figure, axes = figures.new_figure("The same runs, as processes and as one network", width=9, height=2.8)
-    of_both = records.all("parallel_training.members_train")
-    processes = next(way for record in of_both if (way := record.setting["way"]) != "ensemble")
+    train_records = records.all("parallel_training.members_train")
+    baseline = next(way for record in train_records if (way := record.setting["way"]) != "ensemble")
     ways = {
-        processes: ("Stable-Baselines3, a process per core", figures.UPSTREAM),
+        baseline: ("Stable-Baselines3, a process per core", figures.UPSTREAM),
         "ensemble": ("EnsemblePPO", figures.OURS),
     }
     for position, (way, (_, color)) in enumerate(ways.items()):
@@ -112,13 +112,13 @@ def plot_members(records: Records):
     """Throughput of an ensemble, and of its matrix products, over that of one learner alone, against its number of
     members."""
     measured = records.all("parallel_training.members_ratio")
-    where = "the same GPU" if measured[0].device.startswith("cuda") else "the same core"
-    figure, axes = figures.new_figure(f"Throughput of an ensemble, over one learner of SB3 alone on {where}", width=8.4)
+    chip = "the same GPU" if measured[0].device.startswith("cuda") else "the same core"
+    figure, axes = figures.new_figure(f"Throughput of an ensemble, over one learner of SB3 alone on {chip}", width=8.4)
     sizes = [record.setting["members"] for record in measured]
     figures.draw_line(axes, dict(zip(sizes, sizes, strict=True)), figures.NEUTRAL, "in proportion", ":", unit="ratio")
     figures.draw_line(axes, dict(zip(sizes, measured, strict=True)), figures.OURS, "EnsemblePPO")
-    if floor := records.where("parallel_training.over_products"):  # older records have none
-        products = [record.value * each.value for record, each in zip(measured, floor, strict=True)]
+    if floors := records.where("parallel_training.over_products"):  # older records have none
+        products = [record.value * floor.value for record, floor in zip(measured, floors, strict=True)]
         line = dict(zip(sizes, products, strict=True))
         figures.draw_line(axes, line, figures.NEUTRAL, "matrix products alone", "--", unit="ratio")
     figures.count_axis(axes.xaxis, sizes)
@@ -131,10 +131,10 @@ def plot_members(records: Records):
     return figure
 
 
-def _dots(title: str, names: dict[str, tuple], unit: str):
-    """Dots on a logarithmic axis, each with its value: name to (a record or a number, colour)."""
-    figure, axes = figures.new_figure(title, height=0.55 * len(names) + 0.9)
-    figures.draw_values(axes, [(name, *measured) for name, measured in names.items()], unit=unit, log=True)
+def _dots(title: str, dots: dict[str, tuple], unit: str):
+    """Dots on a logarithmic axis, each with its value: label to (a record or a number, colour)."""
+    figure, axes = figures.new_figure(title, height=0.55 * len(dots) + 0.9)
+    figures.draw_values(axes, [(label, *dot) for label, dot in dots.items()], unit=unit, log=True)
     if unit == "s":
         figures.seconds_axis(axes.xaxis)
     else:

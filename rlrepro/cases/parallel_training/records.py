@@ -17,8 +17,8 @@ LAUNCHED = (  # what `launch` returns, as a mean over the runs
     Quantity("span", "s", RUN, OPTIONAL),  # from the first beginning to the last end
     Quantity("wall", "s", RUN, OPTIONAL),  # the same with starting the processes
     Quantity("torch_threads", "count", RUN, OPTIONAL),
-    Quantity("runnable", "count", RUN, OPTIONAL),  # threads of all processes that want a core
-    Quantity("taken_away", "count", RUN, OPTIONAL),  # cores per gradient step, by the system
+    Quantity("runnable", "count", RUN, OPTIONAL),  # threads of all processes that run or wait for a core
+    Quantity("taken_away", "count", RUN, OPTIONAL),  # how often the system took a core, per gradient step
     Quantity("given_up", "count", RUN, OPTIONAL),
     Quantity("device_bytes", "B", RUN, OPTIONAL, zero=True),  # held by all processes together
 )

@@ -8,7 +8,7 @@ import gymnasium
 
 HOPPER = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / "hopper.xml"
 WATER = 1000.0  # kg/m³, MuJoCo's density where a file gives none
-FALLEN = 0.56  # of its standing height, below which a hopper has fallen: Gymnasium's 0.7 m of 1.25 m
+FALLEN = 0.56  # of the standing height, below which a hopper has fallen: Gymnasium's 0.7 m of 1.25 m
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ def write_robots(folder: Path, count: int) -> list[dict]:
 
 def write_robot(path: Path, build: Build) -> dict:
     """Writes the XML file of one robot. Returns the options of gymnasium.make("Hopper-v5", ...) for it."""
-    text, standing = robot_xml(build)
-    path.write_text(text)
-    return {"xml_file": str(path), "healthy_z_range": (FALLEN * standing, float("inf"))}
+    xml, standing_height = robot_xml(build)
+    path.write_text(xml)
+    return {"xml_file": str(path), "healthy_z_range": (FALLEN * standing_height, float("inf"))}
 
 
 def robot_xml(build: Build) -> tuple[str, float]:
@@ -48,19 +48,19 @@ def robot_xml(build: Build) -> tuple[str, float]:
     for motor in root.iterfind("./actuator/motor"):
         motor.set("gear", str(float(motor.get("gear")) * build.gear))
     torso, hip = root.find(".//body[@name='torso']"), root.find(".//body[@name='thigh']")
-    for part in hip.iter():
-        if part is not hip:
-            part.set("pos", _scaled(part.get("pos", "0 0 0"), build.limb))
-        if part.tag == "geom":
-            radius, half_length = part.get("size").split()
-            part.set("size", f"{radius} {_scaled(half_length, build.limb)}")
+    for element in hip.iter():
+        if element is not hip:
+            element.set("pos", _scaled(element.get("pos", "0 0 0"), build.limb))
+        if element.tag == "geom":
+            radius, half_length = element.get("size").split()
+            element.set("size", f"{radius} {_scaled(half_length, build.limb)}")
     height, hip_below = (float(body.get("pos").split()[2]) for body in (torso, hip))
-    standing = -hip_below + (height + hip_below) * build.limb  # the hip moves with the length of the leg
-    torso.set("pos", f"0 0 {standing}")
+    standing_height = -hip_below + (height + hip_below) * build.limb  # the hip moves with the length of the leg
+    torso.set("pos", f"0 0 {standing_height}")
     for name in ("rootx", "rootz"):
-        torso.find(f"joint[@name='{name}']").set("pos", f"0 0 {-standing}")
-    torso.find("joint[@name='rootz']").set("ref", str(standing))
-    return ElementTree.tostring(root, encoding="unicode"), standing
+        torso.find(f"joint[@name='{name}']").set("pos", f"0 0 {-standing_height}")
+    torso.find("joint[@name='rootz']").set("ref", str(standing_height))
+    return ElementTree.tostring(root, encoding="unicode"), standing_height
 
 
 def _scaled(numbers: str, factor: float) -> str:

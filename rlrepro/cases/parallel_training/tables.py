@@ -17,7 +17,7 @@ from rlrepro.lab.units import format_value
 
 
 def times_alone(records: Records, name: str, **setting) -> str:
-    """How many times longer it takes with several at once than alone, beside what sharing the cores explains."""
+    """How many times longer several at once take than one alone, and how much of that sharing the cores explains."""
     values = records.series(f"parallel_training.{name}", "processes", **setting)
     return "\n".join(
         f"{count} at once take {value / values[1]:.3g} times one alone ({format_value(values[1], 's')}); sharing the "
@@ -28,12 +28,12 @@ def times_alone(records: Records, name: str, **setting) -> str:
 
 
 def cpu_table(records: Records) -> str:
-    """CPU time of one gradient step and how many threads want a core, by how many runs there are at once."""
+    """CPU time of one gradient step and how many threads want a core, by the number of runs at once."""
     setting = POOL | {"waits": "default"}
     quantities = (("step_cpu", "CPU time of a gradient step", "s"), ("runnable", "threads that want a core", "count"))
     series = {
-        f"{what}, {label}": (records.series(f"parallel_training.{name}", "processes", **setting, threads=threads), unit)
-        for name, what, unit in quantities
+        f"{text}, {label}": (records.series(f"parallel_training.{name}", "processes", **setting, threads=threads), unit)
+        for name, text, unit in quantities
         for threads, label in (("default", "torch's own threads"), ("one", "one thread each"))
         if records.where(f"parallel_training.{name}", **setting)  # only Linux reports the states of threads
     }
@@ -43,7 +43,7 @@ def cpu_table(records: Records) -> str:
 
 
 def switch_table(records: Records) -> str:
-    """How often a core was taken away from a run and given up by it, by how its threads wait."""
+    """How often a core was taken away from a run, and how often the run gave it up, by how its threads wait."""
     rows = []
     for threads, waits in (("default", "default"), ("default", "passive"), ("one", "default")):
         setting = {**POOL, "threads": threads, "waits": waits}
@@ -55,20 +55,21 @@ def switch_table(records: Records) -> str:
 
 
 def cpu_without_waiting(records: Records) -> str:
-    """Why even runs of one thread each, which wait for nobody, need more CPU time side by side than alone."""
+    """Why even runs of one thread each, which never wait, need more CPU time side by side than alone."""
     setting = POOL | {"threads": "one", "waits": "default"}
-    cpu, taken = (
+    cpu, interrupted = (
         records.series(f"parallel_training.{name}", "processes", **setting) for name in ("step_cpu", "taken_away")
     )
-    alone, count, most = (
-        median(each.value for each in records.all("parallel_training.step_cpu", **setting, processes=1)),
+    alone, n_cores, processes = (
+        median(record.value for record in records.all("parallel_training.step_cpu", **setting, processes=1)),
         cores(records),
         max(cpu),
     )
     return (
         f"One thread each, CPU time of a gradient step over that of one alone ({format_value(alone, 's')}): "
-        f"{cpu[count] / alone:.3g} with a run for each of {count} cores, {cpu[most] / alone:.3g} with {most} runs, "
-        f"where the system takes a core away {taken[most]:.2g} times per gradient step ({taken[count]:.2g} before)."
+        f"{cpu[n_cores] / alone:.3g} with a run for each of {n_cores} cores, {cpu[processes] / alone:.3g} with "
+        f"{processes} runs, where the system takes a core away {interrupted[processes]:.2g} times per gradient step "
+        f"({interrupted[n_cores]:.2g} before)."
     )
 
 
@@ -84,24 +85,24 @@ def framework_threads(records: Records) -> str:
 
 def gpu_table(records: Records) -> str:
     """Time of a gradient step and memory on the card, by how many processes share it, and what sharing gains."""
-    steps, held = (
+    steps, device_bytes = (
         records.series(f"parallel_training.{name}", "processes", way="gpu") for name in ("step", "device_bytes")
     )
-    rows = [(str(n), format_value(steps[n], "s"), format_value(held[n], "B")) for n in steps]
+    rows = [(str(n), format_value(steps[n], "s"), format_value(device_bytes[n], "B")) for n in steps]
     table = markdown_table(("processes on one GPU", "a gradient step", "taken on the card"), rows)
-    gain, each = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
-    gained = (
+    gain, per_process = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
+    sentence = (
         f"{max(steps)} processes do {gain.value:.2f} times the gradient steps of {min(steps)}; each further process "
     )
-    return f"{table}\n\n{gained}takes {format_value(each.value, 'B')} of the card."
+    return f"{table}\n\n{sentence}takes {format_value(per_process.value, 'B')} of the card."
 
 
 def hypothesis_table(records: Records) -> str:
     """What could slow the runs down: hypothesis, prediction, observation, and whether it survives."""
-    count = cores(records)
-    most, slower = pool_slowdown(records, "default")
-    _, with_one = pool_slowdown(records, "one")
-    _, unspun = pool_slowdown(records, "default", "no spinning")
+    n_cores = cores(records)
+    processes, factor = pool_slowdown(records, "default")
+    _, one_thread = pool_slowdown(records, "one")
+    _, no_spinning = pool_slowdown(records, "default", "no spinning")
     _, passive = pool_slowdown(records, "default", "passive")
     scripts = scripts_slowdown(records)[1]
     forward_alone = records.get("parallel_training.seconds", way="forward", processes=1)
@@ -113,11 +114,11 @@ def hypothesis_table(records: Records) -> str:
         }
         for name in ("step", "step_cpu")
     )
-    one_per_core = step["one"][count] / median(record.value for record in steps_alone(records))
+    one_per_core = step["one"][n_cores] / median(record.value for record in steps_alone(records))
     small = {"way": "pool", "net": "small"}
     small_alone = records.get("parallel_training.step", **small, threads="default", processes=1)
-    small_slower = beyond_share(records, "step", small_alone, **small, threads="default")[1]
-    burnt = step_cpu["default"][most] / step_cpu["one"][1]
+    small_factor = beyond_share(records, "step", small_alone, **small, threads="default")[1]
+    cpu_ratio = step_cpu["default"][processes] / step_cpu["one"][1]
     rows = [
         (
             "the GIL",
@@ -128,29 +129,30 @@ def hypothesis_table(records: Records) -> str:
         (
             "a lock in autograd",
             "a process that waits for a lock sleeps and uses no CPU; without autograd nothing is slowed down",
-            f"{burnt:.3g}× the CPU time per gradient step; forward passes without autograd slowed down {forward:.3g}×",
-            burnt <= SLOWER and forward <= SLOWER,
+            f"{cpu_ratio:.3g}× the CPU time per gradient step; forward passes without autograd slowed down "
+            f"{forward:.3g}×",
+            cpu_ratio <= SLOWER and forward <= SLOWER,
         ),
         (
             "memory bandwidth",
-            f"{count} processes of one thread each slow each other down as well, since they move the same bytes; a "
+            f"{n_cores} processes of one thread each slow each other down as well, since they move the same bytes; a "
             "small network, which fits into the cache, is spared",
-            f"{one_per_core:.3g}×; the small network {small_slower:.3g}×",
-            one_per_core > SLOWER and small_slower <= SLOWER,
+            f"{one_per_core:.3g}×; the small network {small_factor:.3g}×",
+            one_per_core > SLOWER and small_factor <= SLOWER,
         ),
         (
             "too few cores",
-            f"{most} processes of one thread each are slowed down as well",
-            f"{with_one:.3g}× beyond their share, against {slower:.3g}×",
-            with_one > slower / 2,
+            f"{processes} processes of one thread each are slowed down as well",
+            f"{one_thread:.3g}× beyond their share, against {factor:.3g}×",
+            one_thread > factor / 2,
         ),
         (
             "threads that spin while they wait",
             "most of the slowdown goes away with one thread each, and also with as many threads as before that sleep "
             "while they wait",
-            f"of {slower:.3g}×, {with_one:.3g}× is left with one thread, {unspun:.3g}× without spinning, "
+            f"of {factor:.3g}×, {one_thread:.3g}× is left with one thread, {no_spinning:.3g}× without spinning, "
             f"{passive:.3g}× passive (falling asleep and waking up takes time too)",
-            max(with_one, unspun, passive) <= max(SLOWER, slower / 2),
+            max(one_thread, no_spinning, passive) <= max(SLOWER, factor / 2),
         ),
     ]
     rows = [(*texts, "**survives**" if survives else "falls") for *texts, survives in rows]

@@ -1,4 +1,4 @@
-"""How many threads of a process's children want a core while they work, as the system sees it."""
+"""How many threads of a process's children run or wait for a core while they work, as the system reports it."""
 
 import threading
 from pathlib import Path
@@ -15,13 +15,13 @@ STATES = Path("/proc")  # Linux only
 class ThreadSampler:
     """Samples this process's children once a folder holds `marks` files.
 
-    `result` then has `runnable`, the mean number of their threads that run or wait for a core; it stays empty where the
-    system is not Linux. A thread that waits for a lock sleeps and does not count; one that spins does.
+    `result` then has `runnable`, the mean number of their threads that run or wait for a core; it stays empty on
+    systems other than Linux. A thread that waits for a lock sleeps and does not count; one that spins does.
     """
 
     def __init__(self, barrier: str, marks: int):
         self.barrier, self.marks, self.result = Path(barrier), marks, {}
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def __enter__(self):
@@ -30,13 +30,13 @@ class ThreadSampler:
         return self
 
     def __exit__(self, *raised):
-        self._over.set()
+        self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
 
     def _sample(self) -> None:
         samples = []
-        while not self._over.wait(INTERVAL_SECONDS):
+        while not self._stopped.wait(INTERVAL_SECONDS):
             if len(list(self.barrier.iterdir())) >= self.marks:
                 samples.append(sum(map(_runnable_threads, psutil.Process().children(recursive=True))))
         if samples:

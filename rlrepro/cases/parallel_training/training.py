@@ -1,6 +1,6 @@
-"""One training run, as each way of starting many runs it: PPO of Stable-Baselines3, with what it cost.
+"""One training run of Stable-Baselines3's PPO, with what it cost; every way of starting many runs starts this one.
 
-As a script, it trains by each of the settings in its argument in turn and prints what they returned, both in JSON.
+As a script, it takes a list of settings in JSON, trains with each in turn, and prints what they returned in JSON.
 """
 
 import importlib
@@ -17,7 +17,7 @@ import psutil
 
 from rlrepro.lab.limits import READY_SECONDS, TookTooLong, limit, overrun
 
-NEEDED = ("gymnasium.envs.mujoco.hopper_v5", "stable_baselines3", "torch._dynamo")  # the last by torch's optimizers
+IMPORTS = ("gymnasium.envs.mujoco.hopper_v5", "stable_baselines3", "torch._dynamo")  # the last for torch's optimizers
 
 POLL_SECONDS = 0.01  # between looks at the barrier
 
@@ -35,19 +35,20 @@ def train(
     marks: int = 1,
     device: str = "cpu",
 ) -> dict:
-    """One rollout of `steps` and the update that follows, with a hopper of that build (None: Pendulum-v1).
+    """One rollout of `steps` and the update that follows, with a hopper of this build (None: Pendulum-v1).
 
     Args:
         robot: factors of a `robots.Build`
         net: width of both hidden layers, of policy and value network
         n_envs: copies of the environment that step together; they share the `steps`
-        threads: that torch may use; None leaves it as it is
-        barrier: a folder; the run begins when it holds this number of `marks`. Each process puts one there when it is
+        threads: how many torch may use; None leaves the number as it is
+        barrier: a folder; the run begins when it holds this number of `marks`. Each process adds one when it is
             ready for its first run, and one at the end of each run
 
-    Returns seconds of the whole run, which includes making the model, and when it began and ended; of the rollout and
-    of train(); per environment step; per gradient step, also as CPU seconds, with how often the system took a core away
-    and how often one was given up; torch's threads; and the bytes of GPU memory that all processes hold together.
+    Returns when the run began and ended, and the seconds of the whole run (which include making the model), of the
+    rollout, of train(), per environment step and per gradient step. For a gradient step, also CPU seconds, how often
+    the system took a core away, and how often the run gave one up. Also torch's threads, and the bytes of GPU memory
+    that all processes hold together.
     """
     load()
     import torch
@@ -95,7 +96,7 @@ def train(
 
 
 class Metered:
-    """A function, and what its calls have cost this process."""
+    """A function that adds up what its calls cost this process."""
 
     def __init__(self, call):
         self.call, self.seconds, self.cpu_seconds, self.taken_away, self.given_up = call, 0.0, 0.0, 0, 0
@@ -114,7 +115,7 @@ class Metered:
 
 
 def forward(*, net: int, count: int, barrier: str, marks: int, threads: int | None = None) -> dict:
-    """Forward passes of a network of that width, without autograd: seconds, and CPU seconds."""
+    """Forward passes of a network of this width, without autograd: seconds, and CPU seconds."""
     import torch
 
     if threads:
@@ -131,14 +132,14 @@ def forward(*, net: int, count: int, barrier: str, marks: int, threads: int | No
 
 
 def load() -> None:
-    """Import what a run needs, so that a forked process need not."""
-    for name in NEEDED:
+    """Import what a run needs, so that a forked process does not have to."""
+    for name in IMPORTS:
         importlib.import_module(name)
 
 
 @cache
 def _warm_up(device: str) -> None:
-    """Do what comes only once in a process, with a network that is too small to be split over threads."""
+    """Do what happens only once in a process, with a network that is too small to be split over threads."""
     from stable_baselines3 import PPO
 
     small = {"net_arch": [8]}
@@ -157,10 +158,10 @@ def _wait_at(barrier: str | None, marks: int) -> None:
     if barrier is None:
         return
     _mark(barrier, str(os.getpid()))
-    allowed, start = limit(READY_SECONDS), time.monotonic()
+    timeout, start = limit(READY_SECONDS), time.monotonic()
     while (ready := len(list(Path(barrier).iterdir()))) < marks:
-        if time.monotonic() - start > allowed:
-            raise TookTooLong(overrun(f"waiting for {marks} training runs to start ({ready} are ready)", allowed))
+        if time.monotonic() - start > timeout:
+            raise TookTooLong(overrun(f"waiting for {marks} training runs to start ({ready} are ready)", timeout))
         time.sleep(POLL_SECONDS)
 
 
@@ -179,4 +180,4 @@ def _device_bytes(device: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps([train(**each) for each in json.loads(sys.argv[1])]))
+    print(json.dumps([train(**config) for config in json.loads(sys.argv[1])]))

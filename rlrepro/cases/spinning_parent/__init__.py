@@ -1,8 +1,8 @@
 """TorchRL's ParallelEnv: from 0.12.0 on, its parent keeps a core busy while it waits for its workers.
 
-Upstream: commit d64b43867 (pytorch/rl#3457), first released in 0.12.0. No thread names the problem: claims are
-sentences of that commit and of ourselves. `workloads` runs under a release, on `fixed_time` environments, `measure`
-runs it and records the results, `claims` judges, `plots` draws.
+Upstream: commit d64b43867 (pytorch/rl#3457), first released in 0.12.0. No thread names the problem, so the
+claims are sentences from that commit and our own. `workloads` runs under a release, on `fixed_time` environments,
+`measure` runs it and records the results, `claims` judges, `plots` draws.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Settings:
     """How much one profile measures. Seconds are those of one step of one environment."""
 
     steps: tuple[float, ...]  # of environments that compute, one for each core but the parent's
-    block_seconds: float  # that are timed at a time; ways to wait take turns
+    block_seconds: float  # timed at a time; the ways to wait take turns
     blocks: int
-    crowds: tuple[int, ...]  # environments at once, each of which computes
+    crowds: tuple[int, ...]  # environments at once, which all compute
     crowd_step: float
     runs: tuple[int, ...]  # training runs side by side
     run_workers: int  # environments of each
-    run_seconds: float  # that they are measured each time
+    run_seconds: float  # for which they are measured in each turn
     turns: int
 
 

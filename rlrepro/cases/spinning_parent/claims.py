@@ -1,4 +1,4 @@
-"""What the commit says of the wait, what we say, and how measurements judge both."""
+"""What the commit says about the wait, what we say, and how measurements judge both."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from rlrepro.evidence.records import Record, Records
 from rlrepro.evidence.rules import at_least, weighed
 from rlrepro.lab.units import format_value
 
-KEEPS, LEAVES = 0.8, 0.2  # of a core: from here on it is kept busy, up to here it is left to others
+BUSY, IDLE = 0.8, 0.2  # of a core: from here on it is kept busy, up to here it is left to others
 COMMIT = 1.1  # how many times faster the commit measured the loop to be, in frames per second
 SLOWER = 1.1  # how many times longer counts as slowed down, beyond the noise of a machine that has other work
 OURS_CPU, OURS_TIME = 0.1, 1.05  # what sleeping may cost: of a core, and of the time of a step
-SHORT = 1e-3  # seconds of environments' steps, up to which a wake-up weighs most
+SHORT = 1e-3  # seconds of an environment's step up to which it counts as short: there a wake-up weighs most
 
 
 def _cores(records: Records) -> int:
@@ -37,27 +37,27 @@ def judge_core_kept_busy(records: Records) -> Verdict:
     figure = f"steps of {format_value(LONG, 's')}: " + ", ".join(
         f"{release} {cores} cores" for release, cores in busy.items()
     )
-    compared = [(busy[SPINNING], KEEPS), (busy[NEWEST], KEEPS), (busy[SLEEPING], LEAVES)]
-    if min(busy[SPINNING], busy[NEWEST]) >= KEEPS and busy[SLEEPING] <= LEAVES:
-        return weighed("supported", figure, "the parent computes nothing in that time", *compared)
-    if max(busy[SPINNING], busy[NEWEST]) <= LEAVES:
-        asleep = [(busy[SPINNING], LEAVES), (busy[NEWEST], LEAVES)]
-        return weighed("refuted", figure, f"up to {LEAVES} cores count as asleep", *asleep)
-    why = f"from {KEEPS} cores on one counts as kept busy, up to {LEAVES} as left free"
-    return weighed("partly", figure, why, *compared)
+    comparisons = [(busy[SPINNING], BUSY), (busy[NEWEST], BUSY), (busy[SLEEPING], IDLE)]
+    if min(busy[SPINNING], busy[NEWEST]) >= BUSY and busy[SLEEPING] <= IDLE:
+        return weighed("supported", figure, "the parent computes nothing in that time", *comparisons)
+    if max(busy[SPINNING], busy[NEWEST]) <= IDLE:
+        comparisons = [(busy[SPINNING], IDLE), (busy[NEWEST], IDLE)]
+        return weighed("refuted", figure, f"up to {IDLE} cores count as asleep", *comparisons)
+    reason = f"from {BUSY} cores on one counts as kept busy, up to {IDLE} as left free"
+    return weighed("partly", figure, reason, *comparisons)
 
 
 def judge_faster(records: Records) -> Finding | Verdict:
     if verdict := _one_core(records):
         return verdict
-    slower = _short_steps(records)
-    figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {slower}× the time"
-    because = {"refuted": "even where the parent has a core to itself"}
-    return Finding(figure, [slower], because)
+    factor = _short_steps(records)
+    figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {factor}× the time"
+    reasons = {"refuted": "even where the parent has a core to itself"}
+    return Finding(figure, [factor], reasons)
 
 
 def _short_steps(records: Records) -> Estimate:
-    """How many times as long short steps take with ours, by all samples of all their lengths: the largest of several
+    """How many times as long short steps take with ours, from all samples of all short lengths: the largest of several
     noisy ratios would be too large."""
     short = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] <= SHORT]
     return estimate(np.abs, short)
@@ -67,15 +67,15 @@ def judge_crowd(records: Records) -> Finding | Verdict:
     cores = _cores(records)
     crowded = [r for r in records.all("spinning_parent.crowd_ratio") if r.setting["workers"] >= cores]
     if not crowded:
-        most = max(r.setting["workers"] for r in records.where("spinning_parent.crowd_ratio"))
-        return Verdict("not testable here", f"{cores} cores", f"at most {most} environments were measured")
+        largest = max(r.setting["workers"] for r in records.where("spinning_parent.crowd_ratio"))
+        return Verdict("not testable here", f"{cores} cores", f"at most {largest} environments were measured")
     worst = max(crowded, key=lambda record: record.value)
-    seconds, slower = format_value(worst.setting["seconds"], "s"), _as_estimate(worst)
+    seconds, factor = format_value(worst.setting["seconds"], "s"), _as_estimate(worst)
     figure = (
-        f"{environments(worst)} on {cores} cores, {seconds} each: a step takes {slower}× the time that it takes with a "
+        f"{environments(worst)} on {cores} cores, {seconds} each: a step takes {factor}× the time that it takes with a "
         "parent that sleeps"
     )
-    return Finding(figure, [slower])
+    return Finding(figure, [factor])
 
 
 def judge_side_by_side(records: Records) -> Finding | Verdict:
@@ -83,7 +83,7 @@ def judge_side_by_side(records: Records) -> Finding | Verdict:
     runs = records.all("spinning_parent.side_by_side_ratio")
     crowded = [r for r in runs if r.setting["runs"] > 1 and r.setting["runs"] * (1 + r.setting["workers"]) > cores]
     if not crowded:
-        return Verdict("not testable here", f"{cores} cores", "each run had cores enough for all of its processes")
+        return Verdict("not testable here", f"{cores} cores", "each run had enough cores for all of its processes")
     worst = max(crowded, key=lambda record: record.value)
     gain = _as_estimate(worst)
     figure = (
@@ -98,15 +98,15 @@ def judge_ours(records: Records) -> Verdict:
         return verdict
     cpu = _as_estimate(records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG))
     short = _short_steps(records)
-    longer = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] > SHORT]
-    slowest = max(map(_as_estimate, longer))
+    long_steps = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] > SHORT]
+    slowest = max(map(_as_estimate, long_steps))
     figure = (
         f"steps of {format_value(LONG, 's')}: {cpu} cores; of at most {format_value(SHORT, 's')}: {short}× the time, "
         f"longer ones at most {slowest}×"
     )
-    compared = (cpu, OURS_CPU), (short, OURS_TIME), *((_as_estimate(record), OURS_TIME) for record in longer)
-    holds = all(number <= bound for number, bound in compared)
-    return weighed("supported" if holds else "refuted", figure, "ours against torchrl's own, in turns", *compared)
+    comparisons = (cpu, OURS_CPU), (short, OURS_TIME), *((_as_estimate(record), OURS_TIME) for record in long_steps)
+    passes = all(number <= bound for number, bound in comparisons)
+    return weighed("supported" if passes else "refuted", figure, "ours against torchrl's own, in turns", *comparisons)
 
 
 def judge_late(records: Records) -> Verdict:
@@ -117,7 +117,7 @@ def judge_late(records: Records) -> Verdict:
     ours = records.get("spinning_parent.steps_late", release=NEWEST, wait="ours").value
     figure = "steps late: " + ", ".join(f"{release} {count}" for release, count in late.items()) + f", ours {ours}"
     if not (late[SPINNING] or late[NEWEST]):
-        return Verdict("refuted", figure, "transitions are those of the step that was asked for")
+        return Verdict("refuted", figure, "transitions are those of the requested step")
     if late[SLEEPING] == ours == 0 and late[SPINNING] and late[NEWEST]:
         return Verdict("supported", figure, "the flag that loading leaves set is taken for that of the next step")
     return Verdict("partly", figure, "not in exactly the releases with the loop")
@@ -133,21 +133,21 @@ def environments(record: Record) -> str:
 
 
 SLOWED_DOWN = at_least(SLOWER)
-SEE, OTHERS = "See the parent work", "What it costs others"
-BUYS, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
+PARENT, OTHERS = "See the parent work", "What it costs others"
+POLLING, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
 CLAIMS = [
     Claim(
         "PE1",
         f"From {SPINNING} on, ParallelEnv's parent keeps a core busy while its workers step; in {SLEEPING} it slept",
         CHAPTER,
-        SEE,
+        PARENT,
         judge_core_kept_busy,
     ),
     Claim(
         "PE2",
         "Polling flags instead of sleeping gives 10% more frames per second (commit d64b43867)",
         CHAPTER,
-        BUYS,
+        POLLING,
         judge_faster,
         at_least(COMMIT),
     ),
@@ -157,7 +157,7 @@ CLAIMS = [
         "PE5",
         "PatientParallelEnv takes at most a tenth of a core, and at most 5% more time",
         CHAPTER,
-        BUYS,
+        POLLING,
         judge_ours,
     ),
     Claim(

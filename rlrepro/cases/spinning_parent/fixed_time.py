@@ -9,7 +9,7 @@ from torchrl.envs import EnvBase
 
 
 class FixedTime(EnvBase):
-    """Observes how many steps it has taken; each takes so many seconds."""
+    """Its observation is the number of steps taken; each step takes `seconds`."""
 
     def __init__(self, seconds: float):
         super().__init__(device="cpu")

@@ -19,8 +19,8 @@ def start(bench: Bench) -> list[Release]:
         os.environ.setdefault(name, value)
     bench.add("cores", this_machine().cores)
     releases = _releases(bench)
-    with ThreadPoolExecutor() as pool:  # their processes start side by side
-        list(pool.map(_prepare, releases))
+    with ThreadPoolExecutor() as executor:  # their processes start side by side
+        list(executor.map(_prepare, releases))
     return releases
 
 
@@ -49,22 +49,22 @@ def crowds(bench: Bench) -> None:
     settings, newest = bench.settings, _releases(bench)[-1]
     for workers in settings.crowds:
         measured = _step_times(bench, newest, ["theirs", "ours"], workers, settings.crowd_step)
-        for wait, each in measured.items():
+        for wait, result in measured.items():
             setting = {"wait": wait, "workers": workers, "seconds": settings.crowd_step}
-            _add_median(bench, "crowd_step", each["step"], **setting)
+            _add_median(bench, "crowd_step", result["step"], **setting)
         _add_ratio(bench, "crowd_ratio", measured, "theirs", "ours", workers=workers, seconds=settings.crowd_step)
 
 
 def side_by_side(bench: Bench) -> None:
     """Training runs at once, each with environments of its own: steps per second of all together."""
     settings, newest = bench.settings, _releases(bench)[-1]
-    each = settings.run_workers, settings.crowd_step, settings.run_seconds
+    arguments = settings.run_workers, settings.crowd_step, settings.run_seconds
     for runs in settings.runs:
-        totals = newest.run(workloads.side_by_side, runs, ["theirs", "ours"], settings.turns, *each)
-        for wait, found in totals.items():
-            _add_median(bench, "throughput", found, wait=wait, runs=runs, workers=settings.run_workers)
-        steps = Comparison(tuple(totals["ours"]), tuple(totals["theirs"]))
-        bench.add_ratio("side_by_side_ratio", steps, runs=runs, workers=settings.run_workers)
+        totals = newest.run(workloads.side_by_side, runs, ["theirs", "ours"], settings.turns, *arguments)
+        for wait, rates in totals.items():
+            _add_median(bench, "throughput", rates, wait=wait, runs=runs, workers=settings.run_workers)
+        comparison = Comparison(tuple(totals["ours"]), tuple(totals["theirs"]))
+        bench.add_ratio("side_by_side_ratio", comparison, runs=runs, workers=settings.run_workers)
 
 
 def loaded_state(bench: Bench) -> None:
@@ -93,15 +93,15 @@ def _step_times(bench, release, waits, workers, seconds, blocks=None) -> dict:
 
 
 def _add_waits(bench, measured: dict, **setting) -> None:
-    for wait, each in measured.items():
-        _add_median(bench, "step", each["step"], wait=wait, **setting)
-        _add_median(bench, "parent_cpu", each["cpu"], wait=wait, **setting)
+    for wait, result in measured.items():
+        _add_median(bench, "step", result["step"], wait=wait, **setting)
+        _add_median(bench, "parent_cpu", result["cpu"], wait=wait, **setting)
 
 
 def _add_median(bench, name: str, values: list[float], **setting) -> None:
     bench.add(name, np.median(values), spread=tuple(np.quantile(values, SPREAD)), samples=values, **setting)
 
 
-def _add_ratio(bench, name: str, measured: dict, one: str, other: str, **setting) -> None:
-    """The median of the ratios of blocks that ran back to back."""
-    bench.add_ratio(name, Comparison(tuple(measured[one]["step"]), tuple(measured[other]["step"])), **setting)
+def _add_ratio(bench, name: str, measured: dict, over: str, under: str, **setting) -> None:
+    """Add the median of the ratios of blocks that ran back to back."""
+    bench.add_ratio(name, Comparison(tuple(measured[over]["step"]), tuple(measured[under]["step"])), **setting)

@@ -19,11 +19,11 @@ def plot_parent_cpu(records: Records):
         (NEWEST, "theirs", figures.BUGGY, "-", f"torchrl {NEWEST}"),
         (NEWEST, "ours", figures.OURS, "-", "PatientParallelEnv"),
     )
-    for release, wait, color, style, text in lines:
+    for release, wait, color, style, label in lines:
         if not records.where("spinning_parent.parent_cpu", release=release, wait=wait):
             continue  # ours is measured later
         busy = records.along("spinning_parent.parent_cpu", "seconds", release=release, wait=wait)
-        figures.draw_line(axes, busy, color, text, f"o{style}", x="s")
+        figures.draw_line(axes, busy, color, label, f"o{style}", x="s")
     axes.set(xlabel=STEP, ylabel="cores that the parent keeps busy", ylim=(0, 1.1))
     figures.seconds_axis(axes.xaxis)
     figures.label_lines(axes)
@@ -35,9 +35,9 @@ def plot_parent_cpu(records: Records):
 def plot_crowds(records: Records):
     """Time of a step against the number of environments, which need a core each."""
     figure, axes = figures.new_figure("One step of W environments that compute", width=8)
-    for wait, (color, text) in WAITS.items():
+    for wait, (color, label) in WAITS.items():
         steps = records.along("spinning_parent.crowd_step", "workers", wait=wait)
-        figures.draw_line(axes, steps, color, text)
+        figures.draw_line(axes, steps, color, label)
     axes.axvline(records.get("spinning_parent.cores").value, color=figures.NEUTRAL, linestyle=":")
     figures.count_axis(axes.xaxis, steps)
     figures.seconds_axis(axes.yaxis)
@@ -51,9 +51,9 @@ def plot_crowds(records: Records):
 def plot_side_by_side(records: Records):
     """Steps per second of all training runs together, against how many there are."""
     figure, axes = figures.new_figure("Training runs side by side", width=8)
-    for wait, (color, text) in WAITS.items():
+    for wait, (color, label) in WAITS.items():
         steps = records.along("spinning_parent.throughput", "runs", wait=wait)
-        figures.draw_line(axes, steps, color, text)
+        figures.draw_line(axes, steps, color, label)
     axes.set(xlabel="training runs at once", ylabel="steps per second, all together")
     axes.set_ylim(bottom=0)
     figures.count_axis(axes.xaxis, steps)

@@ -8,7 +8,7 @@ WAIT = ("release", "wait", "workers", "seconds")
 RECORDS = (
     Quantity("cores", "count"),
     Quantity("step", "s", WAIT),  # of ParallelEnv.step
-    Quantity("parent_cpu", "ratio", WAIT),  # cores that the parent keeps busy, while it need not wait for one
+    Quantity("parent_cpu", "ratio", WAIT),  # cores that the parent keeps busy, apart from when it waits for one
     Quantity("ours_ratio", "ratio", ("workers", "seconds")),  # time of a step, ours over theirs, in the newest release
     Quantity("crowd_ratio", "ratio", ("workers", "seconds")),  # theirs over ours
     Quantity("crowd_step", "s", ("wait", "workers", "seconds")),

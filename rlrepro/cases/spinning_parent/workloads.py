@@ -1,4 +1,4 @@
-"""What runs in the process of a release. Environments are forked, which starts them in a moment."""
+"""What runs in the process of a release. Environments are forked, which starts them quickly."""
 
 import multiprocessing
 import time
@@ -9,12 +9,12 @@ from statistics import median
 
 from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
 
-WARM_UP = 20  # steps; more than PatientParallelEnv takes to know how long waking up takes
-_shared = {}  # what a forked run has from the process that forked it
+WARM_UP = 20  # steps; more than PatientParallelEnv needs to measure how long waking up takes
+_shared = {}  # what a forked run inherits from the process that forked it
 
 
 def open_env(workers: int, seconds: float, wait="theirs"):
-    """A ParallelEnv of `FixedTime` environments, reset; "ours" is PatientParallelEnv, and a function makes another."""
+    """A ParallelEnv of `FixedTime` environments, reset; "ours" is PatientParallelEnv; any callable is used instead."""
     import torch
     from torchrl.envs import ParallelEnv
 
@@ -31,9 +31,9 @@ def open_env(workers: int, seconds: float, wait="theirs"):
 
 
 def step_times(waits: list[str], workers: int, seconds: float, blocks: int, block_seconds: float) -> dict:
-    """For each way to wait, which take turns: `step`, wall seconds of a step in each block, and `cpu`, how many cores
-    the parent kept busy in it, apart from when it waited for one. For "ours" also `wake_up`, the seconds that it takes
-    to wake up here."""
+    """For each way to wait: `step`, wall seconds of a step in each block, and `cpu`, how many cores the parent kept
+    busy in it, apart from when it waited for one. The ways to wait take turns. For "ours" also `wake_up`, the seconds
+    that waking up takes here."""
     envs = {wait: open_env(workers, seconds, wait) for wait in waits}
     actions = {wait: env.rand_action() for wait, env in envs.items()}
     count = max(3, round(block_seconds / (seconds + _overhead(envs[waits[0]], actions[waits[0]], seconds))))
@@ -45,7 +45,7 @@ def step_times(waits: list[str], workers: int, seconds: float, blocks: int, bloc
             before, wall = seconds_on_core(), time.perf_counter()
             _steps(envs[wait], actions[wait], count)
             wall = time.perf_counter() - wall
-            ran, waited = (now - then for now, then in zip(seconds_on_core(), before, strict=True))
+            ran, waited = (end - start for end, start in zip(seconds_on_core(), before, strict=True))
             measured[wait]["step"].append(wall / count)
             measured[wait]["cpu"].append(ran / (wall - waited))
     if "ours" in envs:
@@ -56,8 +56,8 @@ def step_times(waits: list[str], workers: int, seconds: float, blocks: int, bloc
 
 
 def seconds_on_core() -> tuple[float, float]:
-    """For how long this thread has been on a core, and has waited for one that others had (0 where no system counts
-    that)."""
+    """Seconds that this thread has been on a core, and that it has waited for a busy one (0 where the system does not
+    count that)."""
     try:
         ran, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
     except (OSError, ValueError):
@@ -66,15 +66,15 @@ def seconds_on_core() -> tuple[float, float]:
 
 
 def side_by_side(runs: int, waits: list[str], turns: int, *settings) -> dict[str, list[float]]:
-    """Steps per second of so many `train_in_turns(waits, turns, *settings)` at once, all together, in each turn of each
-    way to wait. The processes are forked, and begin each turn when all are ready."""
+    """Steps per second of `runs` calls of `train_in_turns(waits, turns, *settings)` at once, all together, in each turn
+    of each way to wait. The processes are forked, and begin each turn when all are ready."""
     context = multiprocessing.get_context("fork")
-    barrier, answers = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
-    share = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
-    with ProcessPoolExecutor(runs, **share) as processes, answers as allowed:
-        started = [processes.submit(train_in_turns, waits, turns, *settings) for _ in range(runs)]
-        rates = [each.result(allowed) for each in started]
-    return {wait: [sum(turn) for turn in zip(*(each[wait] for each in rates), strict=True)] for wait in waits}
+    barrier, deadline = context.Barrier(runs), waiting_for("training runs side by side", TRAINING_SECONDS)
+    options = {"mp_context": context, "initializer": _share, "initargs": (barrier,)}
+    with ProcessPoolExecutor(runs, **options) as processes, deadline as timeout:
+        futures = [processes.submit(train_in_turns, waits, turns, *settings) for _ in range(runs)]
+        results = [future.result(timeout) for future in futures]
+    return {wait: [sum(turn) for turn in zip(*(rates[wait] for rates in results), strict=True)] for wait in waits}
 
 
 def train_in_turns(
@@ -92,7 +92,7 @@ def train_in_turns(
 
 
 def training(env, duration: float) -> float:
-    """Steps per second of a training run: a policy of 64 units acts, and every 8 steps takes a gradient step."""
+    """Steps per second of a training run: a policy of 64 units acts, and takes a gradient step every 8 steps."""
     import torch
     from torch import nn
 
@@ -117,14 +117,14 @@ def _share(barrier) -> None:
 
 
 def steps_late(wait) -> int:
-    """How many steps the transitions after `load_state_dict` lag behind, with a state in which ten steps are counted;
-    each step takes long enough that a parent which does not wait for it is seen."""
+    """How many steps the transitions after `load_state_dict` lag behind a state that counts ten steps. Each step takes
+    long enough to reveal a parent that does not wait for it."""
     env = open_env(2, 0.05, wait)
     _steps(env, env.rand_action(), 1)
     env.load_state_dict({"worker0": {"steps": 10}, "worker1": {"steps": 10}})
-    seen = [int(env.step(env.rand_action())["next", "observation"].max()) for _ in range(3)]
+    counts = [int(env.step(env.rand_action())["next", "observation"].max()) for _ in range(3)]
     env.close()
-    return 13 - seen[-1]
+    return 13 - counts[-1]
 
 
 def _steps(env, action, count: int) -> None:
@@ -133,7 +133,7 @@ def _steps(env, action, count: int) -> None:
 
 
 def _overhead(env, action, seconds: float) -> float:
-    """Seconds of a step beside those of the environment."""
+    """Seconds of a step on top of those of the environment."""
     start = time.perf_counter()
     _steps(env, action, 5)
     return max(0.0, (time.perf_counter() - start) / 5 - seconds)

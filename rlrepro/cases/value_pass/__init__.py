@@ -1,4 +1,4 @@
-"""RLlib's PPO asks its value network about the whole train batch at once, with gradients.
+"""RLlib's PPO passes the whole train batch through its value network at once, with gradients.
 
 Upstream: ray-project/ray#52432, #52683 and #58679, open in Ray 2.60.0. `SETTINGS` says how much each profile measures,
 `workloads` holds what runs in RLlib's process, `old_stack` its older API, `measure` runs them and records the results,
@@ -18,7 +18,7 @@ class Settings:
     """How much one profile measures. `rows` are timesteps of a train batch."""
 
     rows: tuple[int, ...]  # for growth with the train batch
-    minibatch: int  # everywhere, unless said otherwise
+    minibatch: int  # everywhere, unless stated otherwise
     update_rows: int  # for growth with minibatch_size, of a whole update
     minibatches: tuple[int, ...]
     card_gib: float  # the card of the opening scene
@@ -87,7 +87,7 @@ SETTINGS = {
         timing_repeats=9,
     ),
 }
-_LARGER = {  # than what the libraries of a card take for themselves
+_LARGER = {  # than what CUDA's libraries allocate for themselves
     "rows": (512, 1024, 2048, 4096),
     "minibatch": 64,
     "update_rows": 2048,

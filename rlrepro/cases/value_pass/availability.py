@@ -13,14 +13,14 @@ class Note(str):
 
 
 def needs_rllib(function):
-    """`function` of a Bench or of records; where RLlib is missing, it does nothing, and returns a note instead."""
+    """Make `function`, of a Bench or of records, return a note instead of running where RLlib is missing."""
 
     @wraps(function)
-    def guarded(subject, *args, **options):
+    def wrapper(subject, *args, **options):
         records: Records = getattr(subject, "records", subject)
-        lacks = records.get("value_pass.missing").value
-        if lacks is not None:
-            return Note(f"*Not measured: RLlib can't be imported here ({lacks}). Install `rlrepro[course,rllib]`.*")
+        missing = records.get("value_pass.missing").value
+        if missing is not None:
+            return Note(f"*Not measured: RLlib can't be imported here ({missing}). Install `rlrepro[course,rllib]`.*")
         return function(subject, *args, **options)
 
-    return guarded
+    return wrapper

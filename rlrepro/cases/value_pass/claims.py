@@ -1,4 +1,4 @@
-"""What the threads say of the value pass, what we say, and how measurements judge it."""
+"""What the threads say about the value pass, what we say, and how measurements judge it."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ LINEAR = (0.9, 1.05)  # exponents that count as growing with the train batch; co
 FLAT = 0.05  # the exponent up to which memory counts as bounded
 DOUBLE = 2  # "more than twice", in #58679
 SAME = 1.25  # a peak up to so many times another one counts as the same
-ROUNDING = 1e-4  # relative difference that float32 sums in another order explain: standardizing amplifies it
+ROUNDING = 1e-4  # relative difference that float32 sums in another order explain; standardizing amplifies it
 HALF = 0.5  # of the excess: from there on, a cause counts as explaining it
 
 
@@ -22,14 +22,14 @@ def judge_whole_batch(records: Records) -> Verdict:
     peaks = records.series("value_pass.peak", "rows", way="released", modules=1)
     calls = records.series("value_pass.largest_call", "rows", way="released", modules=1)
     exponent = growth_exponent(peaks, peaks.values())
-    whole = all(calls[rows] >= rows for rows in peaks)
+    whole_batch = all(calls[rows] >= rows for rows in peaks)
     figure = (
         f"{format_value(calls[max(calls)], 'rows')} in one call; peak ~ rows^{exponent:.2f}, "
         f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
     )
-    grows = LINEAR[0] <= exponent <= LINEAR[1]
-    why = f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional to the train batch"
-    return Verdict("supported" if whole and grows else "refuted", figure, why)
+    linear = LINEAR[0] <= exponent <= LINEAR[1]
+    reason = f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional to the train batch"
+    return Verdict("supported" if whole_batch and linear else "refuted", figure, reason)
 
 
 def judge_gradients(records: Records) -> Verdict:
@@ -55,8 +55,8 @@ def judge_gradients(records: Records) -> Verdict:
 def judge_double(records: Records) -> Verdict:
     old, new, _ = _thread(records)
     figure = f"{format_value(new, 'B')}, and {format_value(old, 'B')} in the old stack: {new / old:.1f} times"
-    why = "tensors of one update with an LSTM, at the thread's sizes, without the train batch itself on a CPU"
-    return Verdict("supported" if new > DOUBLE * old else "refuted", figure, why)
+    reason = "tensors of one update with an LSTM, at the thread's sizes, without the train batch itself on a CPU"
+    return Verdict("supported" if new > DOUBLE * old else "refuted", figure, reason)
 
 
 def judge_cause(records: Records) -> Verdict:
@@ -67,8 +67,8 @@ def judge_cause(records: Records) -> Verdict:
     figure = f"{explained:.0%} of the excess goes with the fix, which leaves {format_value(ours, 'B')}"
     if explained < HALF:
         return Verdict("refuted", figure, "most of the excess stays without the value pass")
-    rest = "" if ours <= SAME * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
-    return Verdict("partly" if rest else "supported", figure, f"both updates are the same but for the value pass{rest}")
+    note = "" if ours <= SAME * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
+    return Verdict("partly" if note else "supported", figure, f"both updates are the same but for the value pass{note}")
 
 
 def judge_minibatch(records: Records) -> Verdict:
@@ -78,11 +78,11 @@ def judge_minibatch(records: Records) -> Verdict:
         exponents[way] = growth_exponent(peaks, peaks.values())
     figure = f"peak ~ minibatch_size^{exponents['released']:.2f}, with the fix ^{exponents['chunked']:.2f}"
     if exponents["chunked"] <= FLAT:
-        return Verdict("refuted", figure, "not even with the fix does the peak follow minibatch_size")
+        return Verdict("refuted", figure, "the peak does not follow minibatch_size, even with the fix")
     if exponents["released"] > FLAT:
         return Verdict("supported", figure, "the peak of an update follows minibatch_size")
     return Verdict(
-        "partly", figure, "as released it changes nothing, since the value pass decides; with the fix, it does"
+        "partly", figure, "as released it changes nothing, since the value pass sets the peak; with the fix, it does"
     )
 
 
@@ -92,13 +92,13 @@ def judge_held(records: Records) -> Verdict:
         for stage in ("values computed", "advantages computed")
     )
     share = records.get("value_pass.share_held", way="released").value
-    held = max(record.value for record in records.all("value_pass.held", way="released"))
+    held_bytes = max(record.value for record in records.all("value_pass.held", way="released"))
     figure = (
         f"{format_value(computed, 'B')} when the values are there, "
         f"{format_value(advantages, 'B')} until the end of the connector "
-        f"({share:.0%} of its time later), {format_value(held, 'B')} after it"
+        f"({share:.0%} of its time later), {format_value(held_bytes, 'B')} after it"
     )
-    if held > 0:
+    if held_bytes > 0:
         return Verdict("supported", figure, "memory other than the results stays after the connector")
     return Verdict("refuted", figure, "the graph is dropped when the connector returns, before the first minibatch")
 
@@ -106,17 +106,17 @@ def judge_held(records: Records) -> Verdict:
 def judge_modules(records: Records) -> Verdict:
     peaks = records.series("value_pass.peak", "modules", way="released", rows=_modules_rows(records))
     ours = records.series("value_pass.peak", "modules", way="chunked", rows=_modules_rows(records))
-    growth = {name: growth_exponent(each, each.values()) for name, each in (("released", peaks), ("ours", ours))}
+    growth = {name: growth_exponent(series, series.values()) for name, series in (("released", peaks), ("ours", ours))}
     figure = f"peak ~ networks^{growth['released']:.2f}, with the fix ^{growth['ours']:.2f}"
-    add_up = LINEAR[0] <= growth["released"] <= LINEAR[1]
-    return Verdict("supported" if add_up else "refuted", figure, "each network's graph is kept until all are done")
+    linear = LINEAR[0] <= growth["released"] <= LINEAR[1]
+    return Verdict("supported" if linear else "refuted", figure, "each network's graph is kept until all are done")
 
 
 def judge_same(records: Records) -> Verdict:
     differences = records.all("value_pass.difference")
     training = records.get("value_pass.training_difference")
     worst = max(record.value for record in differences)
-    whole = [record.value for record in differences if record.setting["size"] is None]
+    one_chunk = [record.value for record in differences if record.setting["size"] is None]
     exact = sum(record.value == 0 for record in differences)
     figure = (
         f"bit-equal in {exact} of {len(differences)} settings, at most {worst:.1e} apart; "
@@ -124,7 +124,7 @@ def judge_same(records: Records) -> Verdict:
     )
     if worst == 0 and training.value == 0:
         return Verdict("supported", figure, "every bit is the same")
-    if worst > ROUNDING or any(whole):
+    if worst > ROUNDING or any(one_chunk):
         return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING:.0e}), or in one chunk")
     return Verdict("partly", figure, "bit for bit in one chunk; in several, up to the rounding of other batch sizes")
 
@@ -141,8 +141,8 @@ def _thread(records: Records) -> tuple[int, int, int]:
 
 
 def _modules_rows(records: Records) -> int:
-    most = max(record.setting["modules"] for record in records.all("value_pass.peak"))
-    return records.get("value_pass.peak", modules=most).setting["rows"]
+    max_modules = max(record.setting["modules"] for record in records.all("value_pass.peak"))
+    return records.get("value_pass.peak", modules=max_modules).setting["rows"]
 
 
 def _claim(number: int, sentence: str, section: str, judge, rule: Rule | None = None) -> Claim:

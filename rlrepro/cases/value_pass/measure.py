@@ -1,6 +1,6 @@
 """What the chapter measures, one function per section: each runs workloads in RLlib's process and records the results.
 
-Where RLlib is missing, `start` records what it lacks, and the others return a note.
+Where RLlib is missing, `start` records the reason, and the other functions return a note.
 """
 
 from importlib import metadata
@@ -11,7 +11,7 @@ from rlrepro.cases.value_pass.availability import needs_rllib
 from rlrepro.lab import Release
 from rlrepro.lab.releases import Source
 
-LIVE_ROWS_INDEX = -2  # of the settings' rows: a train batch in which the stages are watched
+LIVE_ROWS_INDEX = -2  # of the settings' rows: the train batch whose stages are measured
 
 
 def rllib(bench: Bench) -> Release:
@@ -19,12 +19,12 @@ def rllib(bench: Bench) -> Release:
 
 
 def start(bench: Bench) -> None:
-    """Start RLlib's process, and record what it lacks to import RLlib, if anything."""
+    """Start RLlib's process, and record why it can't import RLlib, or None."""
     try:
-        lacks = rllib(bench).run(workloads.missing)
+        missing = rllib(bench).run(workloads.missing)
     except metadata.PackageNotFoundError:
-        lacks = "no package 'ray'"
-    bench.add("missing", lacks)
+        missing = "no package 'ray'"
+    bench.add("missing", missing)
 
 
 @needs_rllib
@@ -97,9 +97,9 @@ def differences(bench: Bench) -> None:
     for size in bench.settings.equality_sizes:
         way = "no_grad" if size is None else "chunked"
         ours = rllib(bench).run(workloads.advantages, "nature", rows, size or rows, way, bench.device)
-        for what, expected in released.items():
-            difference = abs(ours[what] - expected).max() / abs(expected).max()
-            bench.add("difference", difference, way=way, rows=rows, size=size, what=what)
+        for column, expected in released.items():
+            difference = abs(ours[column] - expected).max() / abs(expected).max()
+            bench.add("difference", difference, way=way, rows=rows, size=size, what=column)
 
 
 @needs_rllib
@@ -118,8 +118,8 @@ def training_difference(bench: Bench) -> None:
 def time_ratio(bench: Bench) -> None:
     settings = bench.settings
     setting = {"rows": settings.timing_rows, "minibatch": settings.minibatch, "network": "nature"}
-    times = rllib(bench).run(workloads.time_ratio, **setting, repeats=settings.timing_repeats, device=bench.device)
-    bench.add_ratio("time_ratio", times, **setting)
+    comparison = rllib(bench).run(workloads.time_ratio, **setting, repeats=settings.timing_repeats, device=bench.device)
+    bench.add_ratio("time_ratio", comparison, **setting)
 
 
 def _value_pass(bench: Bench, modules: int = 1, **setting) -> None:

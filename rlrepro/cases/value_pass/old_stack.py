@@ -26,20 +26,20 @@ def update_peak(rows: int, minibatch: int, device: str = "cpu") -> int:
 
 
 def _batch(rows: int):
-    """A random train batch with what the older API has computed while sampling: values, advantages and states."""
+    """A random train batch with what the older API computes while sampling: values, advantages and states."""
     from ray.rllib.policy.sample_batch import SampleBatch
 
-    random, (observations, _) = np.random.default_rng(0), spaces("recurrent")
+    rng, (observations, _) = np.random.default_rng(0), spaces("recurrent")
     steps, cell = MODELS["recurrent"]["max_seq_len"], MODELS["recurrent"]["lstm_cell_size"]
     floats = ("rewards", "advantages", "value_targets", "vf_preds", "values_bootstrapped")
-    states = {f"state_in_{number}": np.zeros((rows // steps, cell), np.float32) for number in (0, 1)}
+    states = {f"state_in_{index}": np.zeros((rows // steps, cell), np.float32) for index in (0, 1)}
     return SampleBatch(
-        obs=random.random((rows, *observations.shape), dtype=np.float32),
-        actions=random.integers(ACTIONS, size=rows),
+        obs=rng.random((rows, *observations.shape), dtype=np.float32),
+        actions=rng.integers(ACTIONS, size=rows),
         action_logp=np.full(rows, -np.log(ACTIONS), np.float32),
         action_dist_inputs=np.zeros((rows, ACTIONS), np.float32),
         terminateds=np.zeros(rows, bool),
         seq_lens=np.full(rows // steps, steps, np.int32),
-        **{name: random.random(rows, dtype=np.float32) for name in floats},
+        **{name: rng.random(rows, dtype=np.float32) for name in floats},
         **states,
     )

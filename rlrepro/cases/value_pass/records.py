@@ -6,17 +6,17 @@ from rlrepro.evidence.schema import Quantity
 _PASS = ("way", "rows", "minibatch", "network", "modules")
 
 RECORDS = (
-    Quantity("missing", "text"),  # what RLlib lacks here; None if it runs
+    Quantity("missing", "text"),  # why RLlib can't be imported here; None if it can
     Quantity("fits", "yes/no", ("way", "rows", "minibatch", "gib")),
     Quantity("peak", "B", _PASS),  # of the value pass
-    Quantity("held", "B", _PASS, zero=True),  # after it, besides its results
+    Quantity("held", "B", _PASS, zero=True),  # after it, apart from its results
     Quantity("batch", "B", ("rows", "network")),  # the train batch itself
-    Quantity("largest_call", "rows", _PASS),  # timesteps that the value network gets at once
+    Quantity("largest_call", "rows", _PASS),  # timesteps passed to the value network at once
     Quantity("with_gradients", "yes/no", _PASS),
     Quantity("live", "B", ("way", "rows", "minibatch", "stage"), zero=True),
     Quantity(
         "share_held", "ratio", ("way", "rows", "minibatch")
-    ),  # of the connector's time, after the values are there
+    ),  # of the connector's time, after the values are computed
     Quantity("update_peak", "B", ("way", "rows", "minibatch", "network")),  # `way` may be "old stack"
     Quantity("difference", "difference", ("way", "rows", "size", "what")),  # relative to the largest
     Quantity("training_difference", "difference", ("minibatch", "updates", "moved")),  # of weights

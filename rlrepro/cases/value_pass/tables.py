@@ -9,7 +9,7 @@ from rlrepro.lab.units import format_value
 
 @needs_rllib
 def largest_batch(records: Records) -> str:
-    """The peaks of the largest train batch, and their factor."""
+    """The peaks of the largest train batch, and their ratio."""
     rows = max(records.series("value_pass.peak", "rows", way="released", modules=1))
     setting = {"rows": rows, "modules": 1}
     theirs, ours = (records.get("value_pass.peak", way=way, **setting) for way in ("released", "chunked"))
@@ -25,19 +25,19 @@ def largest_batch(records: Records) -> str:
 @needs_rllib
 def modules_list(records: Records) -> str:
     """Peaks by the number of networks."""
-    most = max(record.setting["modules"] for record in records.all("value_pass.peak"))
-    rows = records.get("value_pass.peak", modules=most).setting["rows"]
+    max_modules = max(record.setting["modules"] for record in records.all("value_pass.peak"))
+    rows = records.get("value_pass.peak", modules=max_modules).setting["rows"]
     lines = []
     for modules in records.series("value_pass.peak", "modules", rows=rows):
         peaks = {way: records.get("value_pass.peak", way=way, rows=rows, modules=modules).value for way in WAYS}
-        listed = ", ".join(f"{NAMES[way]} {format_value(peak, 'B')}" for way, peak in peaks.items())
-        lines.append(f"- {modules} polic{'y' if modules == 1 else 'ies'} of {rows:,} timesteps each: {listed}")
+        values = ", ".join(f"{NAMES[way]} {format_value(peak, 'B')}" for way, peak in peaks.items())
+        lines.append(f"- {modules} polic{'y' if modules == 1 else 'ies'} of {rows:,} timesteps each: {values}")
     return "\n".join(lines)
 
 
 @needs_rllib
 def differences_list(records: Records) -> str:
-    """How far results are from RLlib's, by size of the chunks."""
+    """How far our results are from RLlib's, by chunk size."""
     lines = []
     for record in records.all("value_pass.difference"):
         size = record.setting["size"]

@@ -23,7 +23,7 @@ BATCH_COLUMNS = ("advantages", "value_targets")
 
 
 def missing() -> str | None:
-    """Import RLlib; what it lacks, or None."""
+    """Import RLlib. Returns the error message, or None if it can be imported."""
     try:
         import ray.rllib.algorithms.ppo  # noqa: F401
     except ImportError as error:
@@ -43,7 +43,7 @@ def make_learner(network: str, rows: int, minibatch: int, way: str, device: str 
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-    logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns of its own calls
+    logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own calls
     torch.manual_seed(0)
     config = PPOConfig().training(train_batch_size_per_learner=rows, minibatch_size=minibatch, num_epochs=1)
     config.rl_module(model_config=DefaultModelConfig(vf_share_layers=network == "recurrent", **MODELS[network]))
@@ -59,10 +59,10 @@ def make_learner(network: str, rows: int, minibatch: int, way: str, device: str 
 
 
 def make_episodes(network: str, rows: int, seed: int = 0) -> list:
-    """Random episodes of `rows` transitions. The learner's pipeline adds a timestep to each, so they serve once."""
+    """Random episodes of `rows` transitions. The learner's pipeline adds a timestep to each, so use them once."""
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-    (observations, actions), random = spaces(network), np.random.default_rng(seed)
+    (observations, actions), rng = spaces(network), np.random.default_rng(seed)
     episodes = []
     for start in range(0, rows, EPISODE_STEPS):
         length = min(EPISODE_STEPS, rows - start)
@@ -77,9 +77,9 @@ def make_episodes(network: str, rows: int, seed: int = 0) -> list:
             SingleAgentEpisode(
                 observation_space=observations,
                 action_space=actions,
-                observations=list(random.random((length + 1, *observations.shape), dtype=np.float32)),
-                actions=list(random.integers(ACTIONS, size=length)),
-                rewards=list(random.random(length)),
+                observations=list(rng.random((length + 1, *observations.shape), dtype=np.float32)),
+                actions=list(rng.integers(ACTIONS, size=length)),
+                rewards=list(rng.random(length)),
                 extra_model_outputs=outputs,
                 terminated=True,
                 len_lookback_buffer=0,
@@ -89,20 +89,20 @@ def make_episodes(network: str, rows: int, seed: int = 0) -> list:
 
 
 class ValuePass:
-    """The last connector of a learner's pipeline, on the batch that the others make; call it to run it. With several
-    modules, each gets that batch."""
+    """The last connector of a learner's pipeline, with the batch that the earlier ones make; call it to run it. With
+    several modules, each gets that batch."""
 
     def __init__(self, network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1):
         self.learner = make_learner(network, rows, minibatch, way, device)
         self.episodes, self.shared = make_episodes(network, rows), {}
-        *before, self.connector = self.learner._learner_connector.connectors
+        *earlier, self.connector = self.learner._learner_connector.connectors
         batch = {}
-        for piece in before:
+        for piece in earlier:
             batch = piece(rl_module=self.learner.module, batch=batch, episodes=self.episodes, shared_data=self.shared)
         self.columns = next(iter(batch.values()))
-        own = self.learner.module[MODULE].unwrapped()
-        for number in range(1, modules):
-            self.learner.module.add_module(f"policy_{number}", deepcopy(own))
+        module = self.learner.module[MODULE].unwrapped()
+        for index in range(1, modules):
+            self.learner.module.add_module(f"policy_{index}", deepcopy(module))
         self.names = list(self.learner.module.keys())
 
     def __call__(self) -> dict:
@@ -113,13 +113,13 @@ class ValuePass:
 
 
 def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
-    """Peak bytes of the value pass, and bytes held after it besides its results; what the value network was called
+    """Peak bytes of the value pass, and bytes held after it apart from its results; what the value network was called
     with: timesteps at a time, and whether gradients were recorded."""
     import torch
     import tree
 
     run = ValuePass(network, rows, minibatch, way, device, modules)
-    module, calls, own = run.learner.module[MODULE].unwrapped(), [], []
+    module, calls, result_bytes = run.learner.module[MODULE].unwrapped(), [], []
     compute_values = module.compute_values
 
     def spy(batch, embeddings=None):
@@ -127,19 +127,19 @@ def value_pass(network: str, rows: int, minibatch: int, way: str, device: str = 
         calls.append((values.numel(), values.requires_grad))
         return values
 
-    def keeping_count():
+    def counted_run():
         result = run()
-        own.append(_own_bytes(result, device))
+        result_bytes.append(_result_bytes(result, device))
         return result
 
     module.compute_values = spy
-    memory = peak_memory(keeping_count, device=device)
+    memory = peak_memory(counted_run, device=device)
     return {
         "peak": memory.peak_bytes,
-        "held": memory.held_bytes - own[-1],
-        "batch": sum(each.nbytes for each in tree.flatten(run.columns) if isinstance(each, torch.Tensor)),
+        "held": memory.held_bytes - result_bytes[-1],
+        "batch": sum(column.nbytes for column in tree.flatten(run.columns) if isinstance(column, torch.Tensor)),
         "largest_call": max(numel for numel, _ in calls),
-        "with_gradients": any(requires for _, requires in calls),
+        "with_gradients": any(requires_grad for _, requires_grad in calls),
     }
 
 
@@ -156,44 +156,44 @@ def time_ratio(network: str, rows: int, minibatch: int, repeats: int, device: st
 
 
 def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
-    """Live bytes on top of those at the start, by stage of the value pass, and the share of its time that each took."""
+    """Live bytes on top of those at the start, by stage of the value pass; the share of its time after the values."""
     run = ValuePass(network, rows, minibatch, way, device, modules)
-    stages, clock = {}, {}
+    live, seconds = {}, {}
     with VirtualCard(None, device=device) as card:
         run()  # the card counts weights and the train batch from the first operator that reads them
         gc.collect()
-        start, began = card.live_bytes, time.perf_counter()
+        start_bytes, start_seconds = card.live_bytes, time.perf_counter()
 
-        def note(stage):
-            stages[stage], clock[stage] = card.live_bytes - start, time.perf_counter() - began
+        def record(stage):
+            live[stage], seconds[stage] = card.live_bytes - start_bytes, time.perf_counter() - start_seconds
 
         foreach = run.learner.module.foreach_module
 
-        def watched(func, **options):
-            found = foreach(func, **options)
+        def spy_foreach(func, **options):
+            results = foreach(func, **options)
             if options.get("return_dict"):
-                note("values computed")
-            return found
+                record("values computed")
+            return results
 
         to_tensor = run.connector._numpy_to_tensor_connector
 
-        def converting(**context):
-            note("advantages computed")
+        def spy_to_tensor(**context):
+            record("advantages computed")
             return to_tensor(**context)
 
-        run.learner.module.foreach_module, run.connector._numpy_to_tensor_connector = watched, converting
+        run.learner.module.foreach_module, run.connector._numpy_to_tensor_connector = spy_foreach, spy_to_tensor
         result = run()
-        note("connector returned")
-        stages["connector returned"] -= _own_bytes(result, device)
-    total = clock["connector returned"]
-    held = (clock["connector returned"] - clock["values computed"]) / total
-    return {"live": stages, "share_held": held}
+        record("connector returned")
+        live["connector returned"] -= _result_bytes(result, device)
+    total = seconds["connector returned"]
+    share_held = (seconds["connector returned"] - seconds["values computed"]) / total
+    return {"live": live, "share_held": share_held}
 
 
-def _own_bytes(result: dict, device: str) -> int:
+def _result_bytes(result: dict, device: str) -> int:
     """Bytes of the results themselves, which a CPU shares with NumPy."""
-    own = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
-    return own if device.startswith("cuda") else 0
+    size = sum(batch[name].nbytes for batch in result.values() for name in BATCH_COLUMNS)
+    return size if device.startswith("cuda") else 0
 
 
 def _update(learner, episodes, minibatch):
@@ -225,24 +225,24 @@ def fits(network: str, rows: int, minibatch: int, way: str, gib: float, device: 
     try:
         with card, as_out_of_memory():
             _update(learner, make_episodes(network, rows), minibatch)
-    except torch.OutOfMemoryError as raised:
-        error = str(raised).split("\n")[0]
-        frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if "/ray/rllib/" in frame.filename]
+    except torch.OutOfMemoryError as exception:
+        error = str(exception).split("\n")[0]
+        frames = [frame for frame in traceback.extract_tb(exception.__traceback__) if "/ray/rllib/" in frame.filename]
         trace = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.line}" for frame in frames]
     return {"fits": error is None, "error": error, "trace": trace[-5:], "peak_bytes": card.peak_bytes}
 
 
 def weights_after(network: str, rows: int, minibatch: int, way: str, updates: int, device: str = "cpu") -> list:
-    """All weights, as float64, before and after so many updates on the same episodes."""
+    """All weights, as float64, before and after `updates` updates on the same episodes."""
     import torch
 
-    learner, found = make_learner(network, rows, minibatch, way, device), []
-    for number in range(updates + 1):
-        if number:
-            np.random.seed(number)  # minibatches are shuffled by NumPy
-            torch.manual_seed(number)
-            _update(learner, make_episodes(network, rows, seed=number), minibatch)
-        if number in (0, updates):
+    learner, weights = make_learner(network, rows, minibatch, way, device), []
+    for update in range(updates + 1):
+        if update:
+            np.random.seed(update)  # minibatches are shuffled by NumPy
+            torch.manual_seed(update)
+            _update(learner, make_episodes(network, rows, seed=update), minibatch)
+        if update in (0, updates):
             parameters = learner.module[MODULE].unwrapped().parameters()
-            found.append(torch.cat([each.detach().flatten().double() for each in parameters]).cpu().numpy())
-    return found
+            weights.append(torch.cat([parameter.detach().flatten().double() for parameter in parameters]).cpu().numpy())
+    return weights
