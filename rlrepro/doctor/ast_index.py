@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 
 UNKNOWN = object()
-LARGEST = 4 * 2**20  # characters of code in a file; larger files are skipped
+MAX_CHARACTERS = 4 * 2**20  # characters of code in a file; larger files are skipped
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # nodes without names
 NODES = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
-# Fields that hold no nodes; not looking at them saves time.
+# Fields that hold no nodes; skipping them saves time.
 PLAIN = re.compile("arg|attr|conversion|ctx|id|is_async|kind|level|module|ops?|simple|type_comment")
 FIELDS = {
     kind: [name for name in kind._fields if not PLAIN.fullmatch(name)] for kind in NODES if not issubclass(kind, MARKS)
@@ -57,9 +57,9 @@ class Module:
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
-                    known = target.id in self.stores
+                    is_reassigned = target.id in self.stores
                     self.stores[target.id] = node.value
-                    self._constants[target.id] = UNKNOWN if known else _literal(node.value)
+                    self._constants[target.id] = UNKNOWN if is_reassigned else _literal(node.value)
 
     def _index_from(self, node: ast.ImportFrom) -> None:
         for alias in node.names:
@@ -77,13 +77,13 @@ class Module:
 
     @cached_property
     def definitions(self) -> dict[str, ast.AST]:
-        """Functions and classes by name: those of the module, and nested functions whose name is not taken by them."""
+        """Functions and classes by name. Those at module level take precedence over nested ones."""
         nodes = [node for kind in (*FUNCTIONS, ast.ClassDef) for node in self.nodes[kind]]
         inner = {node.name: node for node in nodes if not isinstance(self.parents[node], ast.ClassDef)}
         return inner | {node.name: node for node in nodes if self.parents[node] is self.tree}
 
     def targets(self) -> Iterator[tuple[int, str]]:
-        """The level and dotted name of each module that this one may import, packages around it first."""
+        """The level and dotted name of each module that this one may import, enclosing packages first."""
         names = [(0, alias.name) for node in self.nodes[ast.Import] for alias in node.names]
         for node in self.nodes[ast.ImportFrom]:
             names += [(node.level, f"{node.module or ''}.{alias.name}".strip(".")) for alias in node.names]
@@ -111,10 +111,10 @@ class Module:
         return None
 
     def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
-        """Calls of the package's functions or classes with these names, from whichever of its modules."""
+        """Calls of the package's functions or classes with these names, from any of its modules."""
         for call in self.all_calls:
-            full = self.name(call.func)
-            if full and full.split(".")[0] == package and full.split(".")[-1] in names:
+            full_name = self.name(call.func)
+            if full_name and full_name.split(".")[0] == package and full_name.split(".")[-1] in names:
                 yield call
 
     def methods(self, *names: str) -> Iterator[ast.Call]:
@@ -151,13 +151,13 @@ class Module:
 
     def loops(self, node) -> list[ast.AST]:
         """The loops and comprehensions around a node within its function, innermost first."""
-        around = []
+        loops = []
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, SCOPES):
                 break
             if isinstance(ancestor, (*LOOPS, *COMPREHENSIONS)):
-                around.append(ancestor)
-        return around
+                loops.append(ancestor)
+        return loops
 
     def scope(self, node) -> ast.AST:
         """The function around a node, or the module."""
@@ -185,22 +185,22 @@ class Module:
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Like ast.iter_child_nodes, but without `MARKS`."""
-    found = []
+    nodes = []
     for name in FIELDS[node.__class__]:
         value = getattr(node, name, None)
         if value.__class__ is list:
-            found += [inner for inner in value if inner.__class__ in FIELDS]
+            nodes += [inner for inner in value if inner.__class__ in FIELDS]
         elif value.__class__ in FIELDS:
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
-    """Like ast.walk, but without `MARKS`, and in less time."""
-    found = [node]
-    for outer in found:
-        found += children(outer)
-    return found
+    """Like ast.walk, but faster and without `MARKS`."""
+    nodes = [node]
+    for outer in nodes:
+        nodes += children(outer)
+    return nodes
 
 
 def calls_in(node) -> list[ast.Call]:
@@ -213,7 +213,7 @@ def names_in(node) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """The words in the names of a text: self, actor, net, next and obs for self.actorNet(next_obs)."""
+    """The words that the names in a text consist of: self, actor, net, next and obs for self.actorNet(next_obs)."""
     return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower())) - {""}
 
 

@@ -31,25 +31,25 @@ class FixedFile:
 
     def write(self) -> None:
         """Replace the old content with the new, keeping the file's permissions. Raises Changed if the file has changed
-        since the scan, and OSError if it can't be written; in both cases it is left as it was."""
+        since the scan, and OSError if it can't be written; in both cases the file is left unchanged."""
         if self.path.read_bytes() != self.before:
             raise Changed(f"{self.path} has changed since it was scanned: run again")
-        part = self.path.resolve().with_name(f".{self.path.name}.{os.getpid()}.part")
+        part_file = self.path.resolve().with_name(f".{self.path.name}.{os.getpid()}.part")
         try:
-            part.write_bytes(self.after)
-            part.chmod(self.path.stat().st_mode)
-            part.replace(self.path.resolve())
+            part_file.write_bytes(self.after)
+            part_file.chmod(self.path.stat().st_mode)
+            part_file.replace(self.path.resolve())
         finally:
-            part.unlink(missing_ok=True)
+            part_file.unlink(missing_ok=True)
 
 
 def fixed_files(scan: Scan) -> list[FixedFile]:
     """The files with their edits applied. Skips a file that would no longer parse, one with mixed line endings, and
-    further paths of the same file."""
+    further paths to the same file."""
     files = {}
     for path, edits in scan.edits.items():
-        if (real := Path(path).resolve()) not in files and (fixed := _fixed_file(Path(path), edits)) is not None:
-            files[real] = fixed
+        if (resolved := Path(path).resolve()) not in files and (fixed := _fixed_file(Path(path), edits)) is not None:
+            files[resolved] = fixed
     return list(files.values())
 
 
@@ -72,8 +72,8 @@ def _fixed_file(path: Path, edits: list[Edit]) -> FixedFile | None:
 def _encoded(text: str, before: bytes) -> bytes:
     """The text in the file's own encoding, with its own line endings."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(before).readline)
-    lines = text.replace("\n", "\r\n") if b"\r\n" in before else text
-    return lines.encode(encoding)
+    converted = text.replace("\n", "\r\n") if b"\r\n" in before else text
+    return converted.encode(encoding)
 
 
 def _notebook(path: Path, before: bytes, source: Source, edits: list[Edit]) -> tuple[bytes, str]:
@@ -90,21 +90,21 @@ def _notebook(path: Path, before: bytes, source: Source, edits: list[Edit]) -> t
             Edit(edit.line - start + 1, edit.column, edit.end_line - start + 1, edit.end_column, edit.text)
             for edit in cell_edits
         ]
-        new = rewritten(text, shifted)
-        cell["source"] = new if isinstance(cell["source"], str) else new.splitlines(keepends=True)
-        diffs.append(_diff(text, new, f"{path} cell {number}"))
+        new_text = rewritten(text, shifted)
+        cell["source"] = new_text if isinstance(cell["source"], str) else new_text.splitlines(keepends=True)
+        diffs.append(_diff(text, new_text, f"{path} cell {number}"))
     return _as_json(notebook, before), "".join(diffs)
 
 
 def _as_json(notebook: dict, before: bytes) -> bytes:
     """The notebook in its own format: indentation, final newline, and lone surrogates escaped."""
     indent = re.match(rb"\{\r?\n( *)", before)
-    end = "\n" if before.endswith(b"\n") else ""
+    newline = "\n" if before.endswith(b"\n") else ""
     options = {"indent": len(indent[1]) if indent else None}
     try:
-        return (json.dumps(notebook, ensure_ascii=False, **options) + end).encode()
+        return (json.dumps(notebook, ensure_ascii=False, **options) + newline).encode()
     except UnicodeEncodeError:
-        return (json.dumps(notebook, **options) + end).encode()
+        return (json.dumps(notebook, **options) + newline).encode()
 
 
 def _diff(before: str, after: str, name: str) -> str:

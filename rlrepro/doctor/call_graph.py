@@ -7,7 +7,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS, Module, words_of
 from rlrepro.doctor.lone_workers import walk_all_ranks
 from rlrepro.doctor.project import Definition, Project
 
-MOST_FUNCTIONS = 400  # followed from one call
+MAX_FUNCTIONS = 400  # followed from one call
 COMMON = {"update", "step", "reset", "train", "run", "close", "get", "add", "pop", "append", "copy", "start", "join"}
 # Words in the name of an object that learns.
 LEARNER = {"agent", "agents", "learner", "algo", "algorithm", "trainer", "policy", "player", "brain", "actor", "critic"}
@@ -42,7 +42,7 @@ class Reachable:
 
     def _add(self, definition: Definition) -> None:
         module, function = definition
-        if function in self.functions or len(self.functions) >= MOST_FUNCTIONS:
+        if function in self.functions or len(self.functions) >= MAX_FUNCTIONS:
             return
         self.functions[function] = module
         for node in walk_all_ranks(function):
@@ -57,27 +57,27 @@ class Reachable:
             self._add(target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods and _is_specific(call.func):
             self._methods.add(call.func.attr)
-            for cls, home in tuple(self.classes.items()):
-                self._method(Definition(home, cls), call.func.attr)
+            for cls, cls_module in tuple(self.classes.items()):
+                self._add_method(Definition(cls_module, cls), call.func.attr)
 
     def _add_class(self, cls: Definition) -> None:
-        if cls.node in self.classes or len(self.classes) >= MOST_FUNCTIONS:
+        if cls.node in self.classes or len(self.classes) >= MAX_FUNCTIONS:
             return
         self.classes[cls.node] = cls.module
         for name in ("__init__", "__call__", "forward", *self._methods):
-            self._method(cls, name)
+            self._add_method(cls, name)
         for base in cls.node.bases:
-            above = self.project.definition(cls.module, base)
-            if above is not None and isinstance(above.node, ast.ClassDef):
-                self._add_class(above)
+            base_class = self.project.definition(cls.module, base)
+            if base_class is not None and isinstance(base_class.node, ast.ClassDef):
+                self._add_class(base_class)
 
-    def _method(self, cls: Definition, name: str) -> None:
+    def _add_method(self, cls: Definition, name: str) -> None:
         for node in cls.node.body:
             if isinstance(node, FUNCTIONS) and node.name == name:
                 self._add(Definition(cls.module, node))
 
 
 def _is_specific(method: ast.Attribute) -> bool:
-    """Whether a method's name is specific enough to follow: `update` may be a dictionary's, unless it is an agent's."""
+    """Whether a method is specific enough to follow. `update` is not, except on self or an object that learns."""
     owner = ast.unparse(method.value)
     return method.attr not in COMMON or owner == "self" or bool(words_of(owner) & LEARNER)

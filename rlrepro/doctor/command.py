@@ -29,12 +29,12 @@ def check(paths: Sequence[Path], select, ignore, exclude, form: str, fix: bool, 
     if fix and form != "text":
         raise click.UsageError("--fix shows a diff: use it without --format")
     try:
-        project = configuration(paths[0])
+        settings = configuration(paths[0])
         scan = examine(
             paths,
-            select=select or project.get("select", ()),
-            ignore=[*ignore, *project.get("ignore", ())],
-            exclude=[*exclude, *project.get("exclude", ())],
+            select=select or settings.get("select", ()),
+            ignore=[*ignore, *settings.get("ignore", ())],
+            exclude=[*exclude, *settings.get("exclude", ())],
         )
     except (ValueError, FileNotFoundError) as error:  # UnknownCode is a ValueError
         raise click.UsageError(str(error)) from None
@@ -65,21 +65,21 @@ def write_fixes(scan: Scan, yes: bool) -> int:
             file.write()
         except (Changed, OSError) as error:
             raise click.ClickException(f"{error}; the files before it in the diff were written") from None
-    click.echo(f"wrote {len(files)} files: run rlrepro doctor again, and your tests")
+    click.echo(f"wrote {len(files)} files: run rlrepro doctor and your tests again")
     if any(b"rlrepro.fixes" in file.after for file in files):
         click.echo("some now import rlrepro.fixes: add rlrepro to your project's requirements")
     return 0
 
 
 def watch(command: Sequence[Path], select, ignore, exclude, form, fix, yes, *, seconds, trying: bool) -> int:
-    """Run a command and print what was measured of it; with `trying`, run it again with each fix."""
+    """Run a command and print the measurements; with `trying`, run it again with each fix."""
     from rlrepro.doctor.live.session import watch_command
 
     if fix:
         raise click.UsageError("--fix shows a diff of files: use it without --run or --try")
-    words = [str(word) for word in command]
+    arguments = [str(word) for word in command]
     try:
-        text, status = watch_command(words, select=select, ignore=ignore, form=form, seconds=seconds, trying=trying)
+        text, status = watch_command(arguments, select=select, ignore=ignore, form=form, seconds=seconds, trying=trying)
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     click.echo(text)

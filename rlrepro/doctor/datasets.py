@@ -1,4 +1,4 @@
-"""Data sets of a project's own whose samples are already in memory."""
+"""A project's own data sets whose samples are already in memory."""
 
 import ast
 import re
@@ -7,13 +7,13 @@ from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk
 from rlrepro.doctor.minibatches import PARTS, split_from
 from rlrepro.doctor.project import Definition, Project
 
-# Reading a file, or changing a sample at random, needs to be done sample by sample.
+# Reading files and changing samples at random have to be done sample by sample.
 FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
 
 
 def is_in_memory(module: Module, project: Project, dataset, seen: set | None = None) -> bool:
-    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one. `seen` are
-    the calls that were looked at."""
+    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one. `seen` has
+    the calls that were already examined."""
     seen = set() if seen is None else seen
     if isinstance(dataset, ast.Name):
         dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
@@ -21,9 +21,9 @@ def is_in_memory(module: Module, project: Project, dataset, seen: set | None = N
         return False
     seen.add(dataset)
     if last_name(dataset.func) in PARTS and dataset.args:
-        part = dataset.args[0]
-        is_made_here = isinstance(part, ast.Name) and any(module.calls("torch", "TensorDataset"))
-        return is_made_here or is_in_memory(module, project, part, seen)
+        source = dataset.args[0]
+        is_tensor_dataset = isinstance(source, ast.Name) and any(module.calls("torch", "TensorDataset"))
+        return is_tensor_dataset or is_in_memory(module, project, source, seen)
     target = project.definition(module, dataset.func)
     if target is not None:
         return _only_indexes(project, target) if isinstance(target.node, ast.ClassDef) else False

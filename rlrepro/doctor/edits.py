@@ -1,4 +1,4 @@
-"""Edits of a text at nodes of its syntax tree: the building blocks of automatic fixes."""
+"""Text edits at nodes of a syntax tree: the building blocks of automatic fixes."""
 
 import ast
 import io
@@ -30,14 +30,14 @@ def with_argument(module: Module, call: ast.Call, name: str, value: str) -> list
     argument = module.argument(call, name)
     if argument is not None:
         return [replaced(argument, value)] if isinstance(argument, ast.Constant) else []
-    place, indent, last = _before_closing(module, call)
+    position, indent, last = _before_closing(module, call)
     if last == "(":
         text = f"{name}={value}"
     elif last == ",":
         text = f"\n{indent}{name}={value}," if indent else f" {name}={value}"
     else:
         text = f", {name}={value}"
-    return [Edit(*place, *place, text)]
+    return [Edit(*position, *position, text)]
 
 
 def imported(module: Module, statement: str, *, beside: str) -> list[Edit] | None:
@@ -65,31 +65,31 @@ def before_imports(module: Module, statements: str) -> list[Edit]:
 
 def after(module: Module, node: ast.stmt, statement: str) -> Edit:
     """Insert a statement below another, with the same indentation."""
-    line, last = (module.text.split("\n")[number - 1] for number in (node.lineno, node.end_lineno))
-    end = len(last.rstrip("\r").encode())
-    indent = line[: len(line) - len(line.lstrip())]
+    first_line, last_line = (module.text.split("\n")[number - 1] for number in (node.lineno, node.end_lineno))
+    end = len(last_line.rstrip("\r").encode())
+    indent = first_line[: len(first_line) - len(first_line.lstrip())]
     return Edit(node.end_lineno, end, node.end_lineno, end, f"\n{indent}{statement}")
 
 
 def stands_alone(module: Module, node: ast.stmt) -> bool:
     """Whether nothing but a comment shares the lines of a statement."""
     lines = module.text.split("\n")
-    before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-    behind = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().strip()
-    return not before.strip() and (not behind or behind.startswith("#"))
+    leading = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+    trailing = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode().strip()
+    return not leading.strip() and (not trailing or trailing.startswith("#"))
 
 
 def rewritten(text: str, edits: Iterable[Edit]) -> str:
     """The text with the edits applied. Of two overlapping edits, only the later one in the text is applied."""
     lines = [line.encode() for line in text.split("\n")]
-    before = (len(lines) + 1, 0)
+    next_start = (len(lines) + 1, 0)
     for edit in sorted(set(edits), reverse=True):
-        if (edit.end_line, edit.end_column) > before:
+        if (edit.end_line, edit.end_column) > next_start:
             continue
-        before = edit.line, edit.column
+        next_start = edit.line, edit.column
         head, tail = lines[edit.line - 1][: edit.column], lines[edit.end_line - 1][edit.end_column :]
-        new = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
-        lines[edit.line - 1 : edit.end_line] = [head + new.encode() + tail]
+        replacement = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
+        lines[edit.line - 1 : edit.end_line] = [head + replacement.encode() + tail]
     return b"\n".join(lines).decode()
 
 
@@ -109,14 +109,14 @@ def _before_closing(module: Module, call: ast.Call) -> tuple[tuple[int, int], st
     lines[-1] = lines[-1].encode()[: call.end_col_offset].decode()
     start = call.col_offset
     lines[0] = " " * start + lines[0].encode()[start:].decode()
-    quiet = (tokenize.NL, tokenize.COMMENT, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
+    ignored = (tokenize.NL, tokenize.COMMENT, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
     text = "(" + "\n".join(lines) + ")"  # an expression over several lines
-    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in quiet]
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in ignored]
     last = tokens[-3]  # before the call's own closing bracket and the added one
     line, column = last.end
     column -= line == 1  # the added opening bracket
-    place = (call.lineno + line - 1, len(lines[line - 1][:column].encode()))
-    own_line = last.end[0] < tokens[-2].start[0]
-    written = lines[line - 1]
-    indent = written[: len(written) - len(written.lstrip())] if own_line and line > 1 else ""
-    return place, indent, last.string
+    position = (call.lineno + line - 1, len(lines[line - 1][:column].encode()))
+    on_own_line = last.end[0] < tokens[-2].start[0]
+    last_line = lines[line - 1]
+    indent = last_line[: len(last_line) - len(last_line.lstrip())] if on_own_line and line > 1 else ""
+    return position, indent, last.string

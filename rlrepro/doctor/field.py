@@ -29,7 +29,7 @@ CODES = {
     "validate-args": {"TO003"},
 }
 SURE = ("medium", "high")
-NEAR = 8  # maximum distance in lines between a site as a reader noted it and a finding
+MAX_DISTANCE = 8  # maximum distance in lines between a site as a reader noted it and a finding
 PLACE = ("repository", "path", "cell", "line", "code")
 
 
@@ -38,11 +38,11 @@ def rows(name: str, folder: Path = FOLDER) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def write(name: str, table: list[dict], folder: Path = FOLDER) -> None:
+def write(name: str, records: list[dict], folder: Path = FOLDER) -> None:
     with (folder / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table)
+        writer.writerows(records)
 
 
 def groups(folder: Path = FOLDER) -> dict[str, str]:
@@ -66,22 +66,22 @@ def recall(group: str, folder: Path = FOLDER) -> tuple[int, int, int]:
 
 def table(folder: Path = FOLDER) -> str:
     """Precision and recall per group, as Markdown tables, after a sentence about the group that was counted last."""
-    last = [*groups(folder).values()][-1]
-    verdicts = precision(last, as_judged=True, folder=folder)
+    last_group = [*groups(folder).values()][-1]
+    verdicts = precision(last_group, as_judged=True, folder=folder)
     shares = [f"{verdicts[verdict] / max(verdicts.total(), 1):.0%} {verdict}" for verdict in VERDICTS]
-    lines = [f"*{last}* was counted last, with {verdicts.total()} findings: {', '.join(shares)}.", ""]
+    lines = [f"*{last_group}* was counted last, with {verdicts.total()} findings: {', '.join(shares)}.", ""]
     lines += ["| group | repositories | | findings | true | harmless | false |", "|---|---:|---|" + "---:|" * 4]
     for group, count in Counter(groups(folder).values()).items():
-        for when, as_judged in (("when judged", True), ("now", False)):
+        for label, as_judged in (("when judged", True), ("now", False)):
             verdicts = precision(group, as_judged=as_judged, folder=folder)
             judged = sum(verdicts[verdict] for verdict in VERDICTS)
             shares = [f"{verdicts[verdict]} ({verdicts[verdict] / max(judged, 1):.0%})" for verdict in VERDICTS]
-            lines.append(f"| {group} | {count} | {when} | {judged} | {' | '.join(shares)} |")
+            lines.append(f"| {group} | {count} | {label} | {judged} | {' | '.join(shares)} |")
     lines += ["", "| group | known sites | named | of these with medium or high confidence |", "|---|---:|---:|---:|"]
     for group in dict.fromkeys(groups(folder).values()):
-        sure, named, known = recall(group, folder)
-        if known:
-            lines.append(f"| {group} | {known} | {named} ({named / known:.0%}) | {sure} ({sure / known:.0%}) |")
+        sure, reported, total = recall(group, folder)
+        if total:
+            lines.append(f"| {group} | {total} | {reported} ({reported / total:.0%}) | {sure} ({sure / total:.0%}) |")
     return "\n".join(lines)
 
 
@@ -96,11 +96,11 @@ def look(checkouts: list[Path], folder: Path = FOLDER) -> list[dict]:
             raise FileNotFoundError(f"{repository} is in none of {', '.join(map(str, checkouts))}")
         current = [_as_row(finding, repository, top) for finding in examine([top]).findings]
         for row in (row for row in current if row["confidence"] in SURE):
-            known = judged.get(_place(row), {"verdict": "", "reason": ""})
-            findings[_place(row)] = row | {name: known[name] for name in ("verdict", "reason")}
+            judgement = judged.get(_place(row), {"verdict": "", "reason": ""})
+            findings[_place(row)] = row | {name: judgement[name] for name in ("verdict", "reason")}
         for site in (site for site in sites if site["repository"] == repository):
-            near = {row["confidence"] for row in current if _is_at(row, site)}
-            site["found"] = next((confidence for confidence in ("high", "medium", "low") if confidence in near), "")
+            levels = {row["confidence"] for row in current if _is_at(row, site)}
+            site["found"] = next((confidence for confidence in ("high", "medium", "low") if confidence in levels), "")
     write("findings", list(findings.values()), folder)
     write("sites", sites, folder)
     return [finding for finding in findings.values() if not finding["verdict"]]
@@ -122,14 +122,14 @@ def _as_row(finding, repository: str, top: Path) -> dict[str, str]:
 
 
 def _is_at(finding: dict[str, str], site: dict[str, str]) -> bool:
-    """Whether a finding is at this site. In notebooks only the path counts: findings have lines of a cell, sites of the
-    file."""
-    same = finding["path"] == site["path"] and finding["code"] in CODES[site["problem"]]
-    return same and (finding["cell"] != "" or abs(int(finding["line"]) - int(site["line"])) <= NEAR)
+    """Whether a finding is at this site. In notebooks only the path counts, since findings count lines within a cell,
+    and sites within the file."""
+    is_same_problem = finding["path"] == site["path"] and finding["code"] in CODES[site["problem"]]
+    return is_same_problem and (finding["cell"] != "" or abs(int(finding["line"]) - int(site["line"])) <= MAX_DISTANCE)
 
 
 def main() -> None:
-    for finding in look([Path(word) for word in sys.argv[1:]]):
+    for finding in look([Path(argument) for argument in sys.argv[1:]]):
         print("not judged:", *(finding[name] for name in PLACE))
     print(table())
 

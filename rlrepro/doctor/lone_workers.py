@@ -1,4 +1,4 @@
-"""Evidence that of several processes only one computes: a lock, a branch of one rank, an option that is one by
+"""Evidence that only one of several processes computes: a lock, a branch for one rank, or an option that is 1 by
 default."""
 
 import ast
@@ -21,40 +21,40 @@ def is_locked(module: Module, node: ast.AST) -> bool:
         if isinstance(outer, ast.With) and any(_is_lock(item.context_expr) for item in outer.items):
             return True
     calls = sorted(module.methods("acquire", "release"), key=lambda call: call.lineno)
-    here = [call for call in calls if module.function(call) is module.function(node)]
-    before = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno < node.lineno]
-    after = [call.func.attr for call in here if _is_lock(call.func.value) and call.lineno > node.lineno]
+    local_calls = [call for call in calls if module.function(call) is module.function(node)]
+    before = [call.func.attr for call in local_calls if _is_lock(call.func.value) and call.lineno < node.lineno]
+    after = [call.func.attr for call in local_calls if _is_lock(call.func.value) and call.lineno > node.lineno]
     return before[-1:] == ["acquire"] and after[:1] == ["release"]
 
 
 def walk_all_ranks(node: ast.AST) -> Iterator[ast.AST]:
-    """Like ast.walk, but without what runs only in the process of one rank (`if rank == 0:`)."""
-    waiting = deque([node])
-    while waiting:
-        node = waiting.popleft()
+    """Like ast.walk, but without code that runs only in the process of one rank (`if rank == 0:`)."""
+    queue = deque([node])
+    while queue:
+        node = queue.popleft()
         yield node
-        of_one = isinstance(node, ast.If) and _is_of_one_rank(node.test)
-        waiting += [node.test, *node.orelse] if of_one else children(node)
+        is_single_rank = isinstance(node, ast.If) and _is_of_one_rank(node.test)
+        queue += [node.test, *node.orelse] if is_single_rank else children(node)
 
 
-def is_one_by_default(module: Module, project: Project, number: ast.AST | None) -> bool:
+def is_one_by_default(module: Module, project: Project, count: ast.AST | None) -> bool:
     """Whether a number of processes is 1 in a dictionary of settings, or is a command-line option whose default is 1
     and to which no script or text of the project passes another number."""
-    if isinstance(number, ast.Subscript) and isinstance(number.slice, ast.Constant):
-        settings = module.stores.get(last_name(number.value))
+    if isinstance(count, ast.Subscript) and isinstance(count.slice, ast.Constant):
+        settings = module.stores.get(last_name(count.value))
         items = zip(settings.keys, settings.values, strict=True) if isinstance(settings, ast.Dict) else ()
-        return any(module.value(key) == number.slice.value and module.value(value) == 1 for key, value in items)
-    if not isinstance(number, ast.Attribute) or not isinstance(number.value, ast.Name | ast.Attribute):
+        return any(module.value(key) == count.slice.value and module.value(value) == 1 for key, value in items)
+    if not isinstance(count, ast.Attribute) or not isinstance(count.value, ast.Name | ast.Attribute):
         return False
     defaults = set()
-    for option in {number.attr, number.attr.replace("_", "-")}:
-        for other in project.modules_with(f"--{option}"):
-            options = [call for call in other.methods("add_argument") if _has_option(other, call, option)]
-            defaults |= {other.value(other.argument(call, "default")) == 1 for call in options}
+    for option in {count.attr, count.attr.replace("_", "-")}:
+        for mod in project.modules_with(f"--{option}"):
+            options = [call for call in mod.methods("add_argument") if _has_option(mod, call, option)]
+            defaults |= {mod.value(mod.argument(call, "default")) == 1 for call in options}
     if defaults != {True}:
         return False
-    passed = re.compile(rf"--{number.attr.replace('_', '[-_]')}[ =]+(?!1\b)\d")
-    return not project.mentions(passed, module.path)
+    option_pattern = re.compile(rf"--{count.attr.replace('_', '[-_]')}[ =]+(?!1\b)\d")
+    return not project.mentions(option_pattern, module.path)
 
 
 def _has_option(module: Module, call: ast.Call, option: str) -> bool:
@@ -64,10 +64,10 @@ def _has_option(module: Module, call: ast.Call, option: str) -> bool:
 def number_of_iterations(module: Module, loop: ast.AST) -> ast.AST | None:
     """The N of a loop over range(N) or range(0, N)."""
     loops = loop.generators if isinstance(loop, COMPREHENSIONS) else [loop]
-    over = getattr(loops[0], "iter", None) if len(loops) == 1 else None
-    if not isinstance(over, ast.Call) or last_name(over.func) != "range" or not 1 <= len(over.args) <= 2:
+    iterable = getattr(loops[0], "iter", None) if len(loops) == 1 else None
+    if not isinstance(iterable, ast.Call) or last_name(iterable.func) != "range" or not 1 <= len(iterable.args) <= 2:
         return None
-    return over.args[-1] if len(over.args) == 1 or module.value(over.args[0]) == 0 else None
+    return iterable.args[-1] if len(iterable.args) == 1 or module.value(iterable.args[0]) == 0 else None
 
 
 def _is_lock(node: ast.AST) -> bool:

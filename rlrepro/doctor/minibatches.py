@@ -39,7 +39,7 @@ def learning_loops(module: Module, project: Project) -> Iterator[LearningLoop]:
 
 
 def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
-    """Whether a piece of code makes a gradient step, also in what it calls in its class and module."""
+    """Whether a piece of code makes a gradient step, itself or in functions that it calls in its class and module."""
     calls = calls_in(node)
     if any(is_gradient_step(call) for call in calls):
         return True
@@ -47,16 +47,19 @@ def learns(module: Module, project: Project, node, depth: int = DEPTH) -> bool:
         return False
     for call in calls:
         target = method_of_self(module, project, call) or project.definition(module, call.func)
-        other = target is not None and isinstance(target.node, FUNCTIONS) and target.node is not node
-        if other and learns(target.module, project, target.node, depth - 1):
+        is_function = target is not None and isinstance(target.node, FUNCTIONS) and target.node is not node
+        if is_function and learns(target.module, project, target.node, depth - 1):
             return True
     return False
 
 
 def takes_parts(node) -> bool:
-    """Whether a piece of code goes through something part by part: for start in range(0, len(x), size)."""
-    over = (loop.iter for loop in walk(node) if isinstance(loop, ast.For | ast.comprehension))
-    return any(isinstance(each, ast.Call) and last_name(each.func) == "range" and len(each.args) == 3 for each in over)
+    """Whether a piece of code loops over something part by part: for start in range(0, len(x), size)."""
+    iterables = (loop.iter for loop in walk(node) if isinstance(loop, ast.For | ast.comprehension))
+    return any(
+        isinstance(iterable, ast.Call) and last_name(iterable.func) == "range" and len(iterable.args) == 3
+        for iterable in iterables
+    )
 
 
 def is_gradient_step(call: ast.Call) -> bool:
@@ -113,8 +116,8 @@ def tensors_of(module: Module, dataset, seen: tuple = ()) -> list[ast.expr]:
         return []
     if last_name(dataset.func) in PARTS and dataset.args:
         return tensors_of(module, dataset.args[0], (*seen, dataset))
-    is_tensors = last_name(dataset.func) == "TensorDataset"
-    return [node for node in dataset.args if not isinstance(node, ast.Starred)] or dataset.args if is_tensors else []
+    has_tensors = last_name(dataset.func) == "TensorDataset"
+    return [node for node in dataset.args if not isinstance(node, ast.Starred)] or dataset.args if has_tensors else []
 
 
 def split_from(module: Module, name: str) -> ast.expr | None:
@@ -148,11 +151,11 @@ def _add_aliases(module: Module, learning: LearningLoop) -> None:
                 learning.whole.add(target)
 
 
-def part_of(node, whole: set[str]) -> str | None:
+def part_of(node, expressions: set[str]) -> str | None:
     """The expression in `whole` that a node stands for: the node itself, the owner of its key or attribute, or the
     tensor that it is a view of; otherwise None."""
     while True:
-        if (text := ast.unparse(node)) in whole:
+        if (text := ast.unparse(node)) in expressions:
             return text
         inner = without_views(node)
         if inner is node and isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
@@ -164,19 +167,19 @@ def part_of(node, whole: set[str]) -> str | None:
         node = inner
 
 
-def is_same(module: Module, function, whole: str, call, loop) -> bool:
+def is_same(module: Module, function, name: str, call, loop) -> bool:
     """Whether a name has the same value at the call and at the loop, and no environment is stepped around the call."""
-    around = [node for node in module.loops(call) if node not in module.loops(loop)]
-    steps = (node for outer in around for node in walk(outer) if isinstance(node, ast.Call))
+    outer_loops = [node for node in module.loops(call) if node not in module.loops(loop)]
+    steps = (node for outer in outer_loops for node in walk(outer) if isinstance(node, ast.Call))
     if any(last_name(step.func) == "step" and "env" in ast.unparse(step.func) for step in steps):
         return False
     lines = [
         node.lineno
         for node in walk(function)
-        if isinstance(node, ast.Assign) and not module.is_within(node, loop) and whole in map(ast.unparse, node.targets)
+        if isinstance(node, ast.Assign) and not module.is_within(node, loop) and name in map(ast.unparse, node.targets)
     ]
-    before = [max((line for line in lines if line < place.lineno), default=0) for place in (call, loop)]
-    return before[0] == before[1]
+    previous = [max((line for line in lines if line < node.lineno), default=0) for node in (call, loop)]
+    return previous[0] == previous[1]
 
 
 def without_views(node) -> ast.expr:
@@ -192,33 +195,33 @@ def without_views(node) -> ast.expr:
 def _split_by_indexing(learning: LearningLoop) -> None:
     """x[start:start + 64], and x[index] where the index is a slice, a random draw, or yielded by a sampler."""
     loop = learning.loop
-    moving = names_in(loop.target)  # these change in every iteration
+    loop_variables = names_in(loop.target)  # these change in every iteration
     by_sampler = bool(SAMPLERS.search(ast.unparse(loop.iter))) and "range(" not in ast.unparse(loop.iter)
-    selectors = set(moving) if by_sampler else set()
+    selectors = set(loop_variables) if by_sampler else set()
     assigned = set()  # within the loop
     for node in _in_order(loop.body):
         if isinstance(node, ast.Assign):
             names = set().union(*map(names_in, node.targets))
             assigned |= names
-            if _selects(node.value, moving, selectors):
+            if _selects(node.value, loop_variables, selectors):
                 selectors |= names
-            if names_in(node.value) & moving:
-                moving |= names
+            if names_in(node.value) & loop_variables:
+                loop_variables |= names
     for node in _in_order(loop.body):
         is_read = (
             isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not names_in(node.value) & assigned
         )
-        if is_read and (_slices(node.slice, moving) or names_in(node.slice) & selectors):
+        if is_read and (_slices(node.slice, loop_variables) or names_in(node.slice) & selectors):
             learning.whole.add(ast.unparse(node.value))
 
 
-def _selects(value, moving: set[str], selectors: set[str]) -> bool:
+def _selects(value, loop_variables: set[str], selectors: set[str]) -> bool:
     """Whether an expression selects several elements: order[a:b], order[k], a random draw, or a copy of those."""
     if isinstance(value, ast.Subscript):
-        return _slices(value.slice, moving)
+        return _slices(value.slice, loop_variables)
     if isinstance(value, ast.Call):
         if last_name(value.func) == "slice":
-            return bool(names_in(value) & moving)
+            return bool(names_in(value) & loop_variables)
         if last_name(value.func) in DRAWS and "buffer" not in ast.unparse(value.func):
             return True
         return any(isinstance(node, ast.Name) and node.id in selectors for node in value.args) and bool(
@@ -227,9 +230,9 @@ def _selects(value, moving: set[str], selectors: set[str]) -> bool:
     return False
 
 
-def _slices(node, moving: set[str]) -> bool:
+def _slices(node, loop_variables: set[str]) -> bool:
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    return any(isinstance(part, ast.Slice) and names_in(part) & moving for part in parts)
+    return any(isinstance(part, ast.Slice) and names_in(part) & loop_variables for part in parts)
 
 
 def _in_order(statements) -> Iterator[ast.AST]:

@@ -1,4 +1,4 @@
-"""Calls that are likely to be those of a network, judged by names."""
+"""Recognize calls of networks by their names."""
 
 import ast
 from collections.abc import Iterator
@@ -21,8 +21,9 @@ NETWORK = {
     "discriminator",
 }
 NETWORK |= {"baseline", "predictor", "critics", "value", "module", "nn", "qnet", "pinet", "vnet", "disc"}
-NOT = {"env", "envs", "buffer", "loss", "losses", "optim", "optimizer", "scaler", "normalizer", "rms", "log", "logger"}
-NOT |= {"scheduler", "config", "cfg", "save", "load", "trainer", "normalizers", "normaliser", "norm", "dict", "loader"}
+NOT_NETWORK = {"env", "envs", "buffer", "loss", "losses", "optim", "optimizer", "scaler", "normalizer", "rms", "log"}
+NOT_NETWORK |= {"logger", "scheduler", "config", "cfg", "save", "load", "trainer", "normalizers", "normaliser", "norm"}
+NOT_NETWORK |= {"dict", "loader"}
 METHODS = {"forward", "evaluate_actions", "evaluate", "get_value", "get_values", "get_action_and_value", "act", "v"}
 METHODS |= {"predict_values", "compute_values", "evaluate_action", "get_dist", "actor", "critic", "policy", "predict"}
 METHODS |= {"get_distribution", "get_action_log_prob", "get_log_prob", "action_log_prob", "pi", "get_policy", "value"}
@@ -48,14 +49,19 @@ def network_calls(module: Module, function, words=frozenset(NETWORK)) -> Iterato
 
 
 def is_network(module: Module, func, words=frozenset(NETWORK)) -> bool:
-    """Whether a name is typical of a network or its methods: a guess, which is rarely wrong."""
+    """Whether a name is typical of a network or its methods: a guess that is rarely wrong."""
     name = last_name(func)
     if not name or name[:1].isupper() or (module.name(func) or "").split(".")[0] in KNOWN:
         return False
     if isinstance(func, ast.Attribute) and name in METHODS:
-        return bool(words_of(ast.unparse(func.value)) & (NETWORK | {"self"})) and not words_of(ast.unparse(func)) & NOT
+        return (
+            bool(words_of(ast.unparse(func.value)) & (NETWORK | {"self"}))
+            and not words_of(ast.unparse(func)) & NOT_NETWORK
+        )
     return (
-        bool(words_of(name) & NETWORK) and not words_of(ast.unparse(func)) & NOT and not name.startswith(("get_", "_"))
+        bool(words_of(name) & NETWORK)
+        and not words_of(ast.unparse(func)) & NOT_NETWORK
+        and not name.startswith(("get_", "_"))
     )
 
 

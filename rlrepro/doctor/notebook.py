@@ -25,15 +25,20 @@ def source_of(cell: dict) -> str:
 
 def without_magics(text: str) -> list[str]:
     """The lines of a cell, with magics and shell commands (including continuation lines) replaced one by one."""
-    whole = text.lstrip().startswith("%%")
+    is_cell_magic = text.lstrip().startswith("%%")
     lines, continued = [], False
     for line in text.removesuffix("\n").split("\n"):
-        bare = line.lstrip()
-        magic = whole or continued or bare.startswith(("%", "!", "?")) or (bare.endswith("?") and "#" not in bare)
-        if magic:
-            indent = line[: len(line) - len(bare)] * (not continued)
-            line, continued = f"{indent}pass  # {bare}", bare.rstrip().endswith("\\")
+        stripped = line.lstrip()
+        is_magic = (
+            is_cell_magic
+            or continued
+            or stripped.startswith(("%", "!", "?"))
+            or (stripped.endswith("?") and "#" not in stripped)
+        )
+        if is_magic:
+            indent = line[: len(line) - len(stripped)] * (not continued)
+            line, continued = f"{indent}pass  # {stripped}", stripped.rstrip().endswith("\\")
         elif match := ASSIGNED.match(line):
-            line, continued = f"{match[1]}None", bare.rstrip().endswith("\\")
+            line, continued = f"{match[1]}None", stripped.rstrip().endswith("\\")
         lines.append(line)
     return lines

@@ -24,7 +24,7 @@ FILES = (
     "*.dockerfile",
     "install*.sh",
 )
-LARGEST = 4 * 2**20  # bytes; larger files are skipped
+MAX_BYTES = 4 * 2**20  # bytes; larger files are skipped
 # Patterns by kind of file. The group `spec` is a specifier or a version.
 VERSION = r"[0-9][\w.*+!-]*"
 REQUIREMENT = r"(?<![\w./-]){name}(?:\[[\w, -]*\])?\s*(?P<spec>(?:(?:===|==|~=|!=|>=|<=|>|<)\s*{version}\s*,?\s*)+)"
@@ -44,7 +44,7 @@ def pins_below(root: Path, libraries: Collection[str]) -> Iterator[tuple[Path, d
 
 def _specifiers(path: Path, libraries: Collection[str]) -> dict[str, SpecifierSet]:
     try:
-        text = path.read_text(errors="replace") if path.stat().st_size <= LARGEST else ""
+        text = path.read_text(errors="replace") if path.stat().st_size <= MAX_BYTES else ""
     except OSError:
         return {}
     text = re.sub(r"(^|\s)#.*", "", text)
@@ -52,7 +52,7 @@ def _specifiers(path: Path, libraries: Collection[str]) -> dict[str, SpecifierSe
 
 
 def specifier_in(text: str, library: str) -> SpecifierSet | None:
-    """The first specifier of a library in a text of any of these kinds, or None."""
+    """The first specifier of a library in a text in any of these formats, or None."""
     name = re.sub(r"[-_.]+", "[-_.]+", library)
     for pattern in (LOCKED, REQUIREMENT, CONDA, POETRY):
         if match := re.search(pattern.format(name=name, version=VERSION), text, re.MULTILINE | re.IGNORECASE):

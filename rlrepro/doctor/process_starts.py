@@ -34,12 +34,12 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
     methods = METHOD.findall(module.text)
     method = methods[0] if methods else "fork"
     contexts = [call for call in module.all_calls if (module.name(call.func) or "").endswith("get_context")]
-    names = {module.variable(call) for call in contexts} - {None}
+    context_names = {module.variable(call) for call in contexts} - {None}
     for call in module.all_calls:
-        package, name = _started(module, call)
+        package, name = _process_function(module, call)
         if not name and isinstance(call.func, ast.Attribute):  # of a multiprocessing context
             owner = call.func.value
-            if owner in contexts or (names and ast.unparse(owner) in names):
+            if owner in contexts or (context_names and ast.unparse(owner) in context_names):
                 package, name = "multiprocessing", call.func.attr
         if name in POOLS:
             several = not _is_one(
@@ -56,67 +56,67 @@ def process_starts(module: Module, project: Project) -> Iterator[Start]:
         elif name == "Popen" and package == "subprocess":
             yield Start(call, package, _overlaps(module, project, call), _script(module, project, call), "spawn")
         elif (run := _run_of_process(module, project, call)) is not None:
-            yield Start(call, "multiprocessing", _repeated(module, project, call), run, method)
+            yield Start(call, "multiprocessing", _is_repeated(module, project, call), run, method)
 
 
-def _started(module: Module, call: ast.Call) -> tuple[str, str]:
+def _process_function(module: Module, call: ast.Call) -> tuple[str, str]:
     """(package, name) of the called function if it starts processes, otherwise ("", "")."""
-    full = module.name(call.func)
-    if full is not None:
-        package, name = full.split(".")[0], full.split(".")[-1]
-        known = package in PACKAGES and (package != "torch" or "multiprocessing" in full)
-        return (package, name) if known else ("", "")
+    full_name = module.name(call.func)
+    if full_name is not None:
+        package, name = full_name.split(".")[0], full_name.split(".")[-1]
+        is_known = package in PACKAGES and (package != "torch" or "multiprocessing" in full_name)
+        return (package, name) if is_known else ("", "")
     return "", ""
 
 
-def _repeated(module: Module, project: Project, call: ast.Call) -> bool:
+def _is_repeated(module: Module, project: Project, call: ast.Call) -> bool:
     """Whether the call is in a loop with possibly more than one iteration, unlike one over range(1)."""
     counts = [number_of_iterations(module, loop) for loop in module.loops(call)]
     return bool(counts) and not any(_is_one(module, project, count) for count in counts)
 
 
-def _is_one(module: Module, project: Project, number: ast.AST | None) -> bool:
-    return module.value(number) == 1 or is_one_by_default(module, project, number)
+def _is_one(module: Module, project: Project, count: ast.AST | None) -> bool:
+    return module.value(count) == 1 or is_one_by_default(module, project, count)
 
 
 def _overlaps(module: Module, project: Project, call: ast.Call) -> bool:
-    return _repeated(module, project, call) and not _waited_for(module, call)
+    return _is_repeated(module, project, call) and not _is_waited_for(module, call)
 
 
-def _waited_for(module: Module, start: ast.Call) -> bool:
-    """Whether the loop around the call waits for this process, whatever happens, before it starts another."""
+def _is_waited_for(module: Module, start: ast.Call) -> bool:
+    """Whether the loop around the call always waits for this process before it starts another."""
     owner = module.parents.get(start)
     if isinstance(owner, ast.NamedExpr):
         owner = module.parents[owner]
     if isinstance(owner, ast.withitem) or (isinstance(owner, ast.Attribute) and owner.attr in WAITS):
         return True
-    name, around = module.variable(start), {*module.ancestors(start)}
-    first = next((wait for wait in _waits(module, name) if _at(wait) > _at(start)), None)
-    others = (call for call in module.all_calls if _started(module, call)[1] in ("Popen", "Process"))
-    return first is not None and not (
-        module.loops(first)[:1] != module.loops(start)[:1]
-        or any(_may_skip(outer, first, module) for outer in module.ancestors(first) if outer not in around)
-        or any(_at(start) < _at(other) < _at(first) for other in others)
+    name, ancestors = module.variable(start), {*module.ancestors(start)}
+    first_wait = next((wait for wait in _waits(module, name) if _position(wait) > _position(start)), None)
+    starts = (call for call in module.all_calls if _process_function(module, call)[1] in ("Popen", "Process"))
+    return first_wait is not None and not (
+        module.loops(first_wait)[:1] != module.loops(start)[:1]
+        or any(_may_skip(outer, first_wait, module) for outer in module.ancestors(first_wait) if outer not in ancestors)
+        or any(_position(start) < _position(other) < _position(first_wait) for other in starts)
     )
 
 
 def _waits(module: Module, name: str | None) -> list[ast.Call]:
-    """The calls that wait for the process of that name for as long as it takes, in their order."""
+    """The calls that wait without a timeout for the process of that name, in source order."""
     waits = [
         call
         for call in module.methods(*WAITS)
         if ast.unparse(call.func.value) == name and not call.args and module.argument(call, "timeout") is None
     ]
-    return sorted(waits, key=_at)
+    return sorted(waits, key=_position)
 
 
 def _may_skip(outer: ast.AST, inner: ast.AST, module: Module) -> bool:
-    """Whether this statement may leave out what lies within it."""
+    """Whether this statement may skip a node inside it."""
     is_condition = isinstance(outer, ast.If) and (outer.test is inner or module.is_within(inner, outer.test))
     return isinstance(outer, ast.If | ast.IfExp | ast.ExceptHandler) and not is_condition
 
 
-def _at(node: ast.expr) -> tuple[int, int]:
+def _position(node: ast.expr) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 

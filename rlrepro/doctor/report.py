@@ -29,7 +29,7 @@ def as_text(result: Scan) -> str:
 
 def as_json(result: Scan, run: dict | None = None) -> str:
     """An object: `findings`, each with code, path, cell, line, column, message, confidence, fix and chapter;
-    `left_out`, each with path and why; `read`, the number of files read; and `run`, what was measured of one."""
+    `left_out`, each with path and why; `read`, the number of files read; and `run`, the measurements of a run."""
     rules = all_rules()
     findings = [
         {
@@ -46,8 +46,8 @@ def as_json(result: Scan, run: dict | None = None) -> str:
         for finding in result.findings
     ]
     left_out = [{"path": file.path, "why": file.why} for file in result.left_out]
-    answer = {"findings": findings, "left_out": left_out, "read": result.read} | ({"run": run} if run else {})
-    return json.dumps(answer, indent=2, ensure_ascii=False)
+    document = {"findings": findings, "left_out": left_out, "read": result.read} | ({"run": run} if run else {})
+    return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def as_github(result: Scan) -> str:
@@ -64,15 +64,15 @@ def as_github(result: Scan) -> str:
     return "\n".join(lines)
 
 
-def _escaped(text: str, kept: str = "") -> str:
+def _escaped(text: str, exempt: str = "") -> str:
     codes = {"%": "%25", "\r": "%0D", "\n": "%0A", ",": "%2C", ":": "%3A"}
-    return "".join(character if character in kept else codes.get(character, character) for character in text)
+    return "".join(character if character in exempt else codes.get(character, character) for character in text)
 
 
 def as_sarif(result: Scan) -> str:
     """SARIF 2.1.0, the format in which code scanners report to a forge."""
     rules = all_rules()
-    used = sorted({finding.code for finding in result.findings})
+    codes = sorted({finding.code for finding in result.findings})
     driver = {
         "name": "rlrepro doctor",
         "informationUri": address(),
@@ -83,7 +83,7 @@ def as_sarif(result: Scan) -> str:
                 "fullDescription": {"text": rules[code].why},
                 "help": {"text": rules[code].fix},
             }
-            for code in used
+            for code in codes
         ],
     }
     results = [

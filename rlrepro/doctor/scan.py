@@ -20,7 +20,7 @@ from rlrepro.metadata import tomllib
 
 IGNORED = re.compile(r"#\s*rlrepro:\s*ignore(?:\[([\w\s,]*)\])?")
 
-RECENT = 100  # files that are kept, since others may import them; all of a large project would fill the memory
+RECENT = 100  # parsed files in the cache, since others may import them; a large project would fill the memory
 UNUSED = ("archive", "archived", "backup", "deprecated", "legacy", "obsolete", "old", "unused")  # names of folders
 
 
@@ -40,7 +40,7 @@ class Scan:
     read: int = 0
 
 
-@paused()  # syntax trees are millions of objects, which collections would go through again and again
+@paused()  # syntax trees are millions of objects, which each garbage collection would traverse
 def examine(
     paths: Iterable[str | Path],
     *,
@@ -63,19 +63,19 @@ def examine(
     result, projects = Scan(), {}
     read_once = lru_cache(RECENT)(read)
 
-    def module(path: Path):
+    def read_module(path: Path):
         source = read_once(path)
         return source.module if isinstance(source, Source) else None
 
-    for top in paths:
-        for path in find([top], exclude):
+    for start in paths:
+        for path in find([start], exclude):
             source = read_once(path)
             if isinstance(source, LeftOut):
                 result.left_out.append(source)
                 continue
-            root = root_of(path, top)
+            root = root_of(path, start)
             if root not in projects:
-                projects[root] = Project(root, module, versions or Versions(root=root))
+                projects[root] = Project(root, read_module, versions or Versions(root=root))
             if source.skipped:
                 lines = ", ".join(str(source.place(line)[1]) for line in source.skipped)
                 result.left_out.append(LeftOut(source.path, f"read without lines that can't be parsed: {lines}"))
@@ -86,8 +86,8 @@ def examine(
                     result.left_out.append(LeftOut(source.path, "nested too deeply"))
                     break
                 except Exception as error:  # a bug in one rule must not stop the others
-                    why = f"{rule.code} failed: {type(error).__name__}: {error}; please report it"
-                    result.left_out.append(LeftOut(source.path, why))
+                    reason = f"{rule.code} failed: {type(error).__name__}: {error}; please report it"
+                    result.left_out.append(LeftOut(source.path, reason))
             else:
                 result.read += 1
     result.findings.sort(
@@ -98,9 +98,9 @@ def examine(
 
 def _add(result: Scan, source: Source, edits: dict[Finding, list[Edit]]) -> None:
     result.findings += edits
-    result.fixable |= {finding for finding, needed in edits.items() if needed}
-    for needed in filter(None, edits.values()):
-        result.edits.setdefault(source.path, []).extend(needed)
+    result.fixable |= {finding for finding, fixes in edits.items() if fixes}
+    for fixes in filter(None, edits.values()):
+        result.edits.setdefault(source.path, []).extend(fixes)
 
 
 def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) -> list[Rule]:
@@ -110,11 +110,11 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
             raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")
-    wanted = tuple(select) or ("",)
+    prefixes = tuple(select) or ("",)
     return [
         rule
         for code, rule in rules.items()
-        if rule.live is live and code.startswith(wanted) and not code.startswith(tuple(ignore) or ("?",))
+        if rule.live is live and code.startswith(prefixes) and not code.startswith(tuple(ignore) or ("?",))
     ]
 
 
@@ -129,28 +129,28 @@ def _findings(source: Source, rule: Rule, project: Project) -> dict[Finding, lis
             cell, line = source.place(node.lineno)
             finding = Finding(source.path, cell, line, node.col_offset + 1, rule.code, message, confidence)
             finding = by_line.setdefault((cell, line), finding)
-            sure = (finding.confidence != "low" or rule.fix_when_low) and not source.skipped
-            edits.setdefault(finding, []).extend(rule.autofix(source.module, node) if sure and rule.autofix else [])
+            fixable = (finding.confidence != "low" or rule.fix_when_low) and not source.skipped
+            edits.setdefault(finding, []).extend(rule.autofix(source.module, node) if fixable and rule.autofix else [])
     return edits
 
 
 def _runs(module: Module, project: Project, node) -> bool:
     folders = module.path.parts[len(project.root.parts) : -1]
-    is_kept = bool({folder.lower() for folder in folders} & {*UNUSED})
-    return not (module.is_test or is_kept) and is_used(project, module, node) and can_run(project, module)
+    is_retired = bool({folder.lower() for folder in folders} & {*UNUSED})
+    return not (module.is_test or is_retired) and is_used(project, module, node) and can_run(project, module)
 
 
 def _is_ignored(source: Source, node, code: str) -> bool:
     """Whether a line of the statement has a comment that silences the rule."""
-    last = getattr(node, "end_lineno", None) or node.lineno
-    comments = (IGNORED.search(line) for line in source.text.split("\n")[node.lineno - 1 : last])
+    end = getattr(node, "end_lineno", None) or node.lineno
+    comments = (IGNORED.search(line) for line in source.text.split("\n")[node.lineno - 1 : end])
     return any(match and (match[1] is None or code in re.split(r"[\s,]+", match[1])) for match in comments)
 
 
 def configuration(start: Path) -> dict[str, list[str]]:
     """The table [tool.rlrepro] of the nearest pyproject.toml at or above a path, with the lists of strings select,
-    ignore and exclude. Raises ValueError for anything else in it. A file that can't be read is reported on stderr, and
-    has no settings: it must not keep anyone from a scan or a run."""
+    ignore and exclude. Raises ValueError for anything else in it. A file that can't be read is reported on stderr and
+    ignored, since it must not prevent a scan or a run."""
     start = start.resolve()
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"

@@ -1,4 +1,4 @@
-"""Whether calls of a project's own functions, classes and methods have the arguments that these require."""
+"""Check calls of a project's own functions, classes and methods against their signatures."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS, Module
 from rlrepro.doctor.project import Project
 
 
-def fits(project: Project, module: Module, call: ast.Call) -> bool:
+def matches_signature(project: Project, module: Module, call: ast.Call) -> bool:
     """Whether a function, class or method of the project accepts the arguments of a call, as far as both can be
     seen."""
     if isinstance(call.func, ast.Attribute):
@@ -20,10 +20,10 @@ def fits(project: Project, module: Module, call: ast.Call) -> bool:
         return True
     function = target.node
     if isinstance(function, ast.ClassDef):
-        own = {node.name: node for node in function.body if isinstance(node, FUNCTIONS)}
-        if function.keywords or "__new__" in own or "__init__" not in own:
+        methods = {node.name: node for node in function.body if isinstance(node, FUNCTIONS)}
+        if function.keywords or "__new__" in methods or "__init__" not in methods:
             return True
-        function = own["__init__"]
+        function = methods["__init__"]
     namesakes = [node for kind in (*FUNCTIONS, ast.ClassDef) for node in target.module.nodes[kind]]
     if function.decorator_list or [node.name for node in namesakes].count(target.node.name) > 1:
         return True
@@ -34,28 +34,28 @@ def _has_method(project: Project, module: Module, call: ast.Call) -> bool:
     """Whether the object of a method call has that method, with these parameters. Only for a variable that is assigned
     once, to an instance of a class whose bases are all in the project."""
     owner = call.func.value
-    created = module.stores.get(owner.id) if isinstance(owner, ast.Name) else None
-    if not isinstance(created, ast.Call) or module.function(created) is not module.function(call):
+    creation = module.stores.get(owner.id) if isinstance(owner, ast.Name) else None
+    if not isinstance(creation, ast.Call) or module.function(creation) is not module.function(call):
         return True
-    stored = [node for node in module.nodes[ast.Name] if node.id == owner.id and not isinstance(node.ctx, ast.Load)]
-    cls = project.definition(module, created.func)
-    if len(stored) != 1 or cls is None or not isinstance(cls.node, ast.ClassDef):
+    stores = [node for node in module.nodes[ast.Name] if node.id == owner.id and not isinstance(node.ctx, ast.Load)]
+    cls = project.definition(module, creation.func)
+    if len(stores) != 1 or cls is None or not isinstance(cls.node, ast.ClassDef):
         return True
-    line = project.ancestry(cls)
-    bases = [base for above in line for base in above.node.bases if ast.unparse(base) != "object"]
-    if len(bases) != len(line) - 1 or any(above.node.keywords or above.node.decorator_list for above in line):
+    mro = project.ancestry(cls)
+    bases = [base for ancestor in mro for base in ancestor.node.bases if ast.unparse(base) != "object"]
+    if len(bases) != len(mro) - 1 or any(ancestor.node.keywords or ancestor.node.decorator_list for ancestor in mro):
         return True
     method = project.method(cls, call.func.attr)
     if method is None:
-        return any(re.search(rf"\b{call.func.attr} =|attr", ast.unparse(above.node)) for above in line)
+        return any(re.search(rf"\b{call.func.attr} =|attr", ast.unparse(ancestor.node)) for ancestor in mro)
     return bool(method.node.decorator_list) or _accepts(method.node.args, call, is_method=True)
 
 
 def _accepts(declared: ast.arguments, call: ast.Call, *, is_method: bool) -> bool:
-    """Whether a call gives all parameters without a default, and no unknown ones."""
+    """Whether a call passes all parameters without a default, and no unknown ones."""
     ordered = [*declared.posonlyargs, *declared.args]
     optional = {*ordered[len(ordered) - len(declared.defaults) :]}
-    optional |= {each for each, default in zip(declared.kwonlyargs, declared.kw_defaults, strict=True) if default}
+    optional |= {arg for arg, default in zip(declared.kwonlyargs, declared.kw_defaults, strict=True) if default}
     kinds = [
         (Parameter.POSITIONAL_ONLY, declared.posonlyargs),
         (Parameter.POSITIONAL_OR_KEYWORD, declared.args),
@@ -64,19 +64,19 @@ def _accepts(declared: ast.arguments, call: ast.Call, *, is_method: bool) -> boo
         (Parameter.VAR_KEYWORD, filter(None, [declared.kwarg])),
     ]
     parameters = [
-        Parameter(each.arg, kind, default=None if each in optional else Parameter.empty)
+        Parameter(arg.arg, kind, default=None if arg in optional else Parameter.empty)
         for kind, of_kind in kinds
-        for each in of_kind
+        for arg in of_kind
     ]
-    given = {keyword.arg: None for keyword in call.keywords if keyword.arg}
-    is_spread = any(isinstance(argument, ast.Starred) for argument in call.args)
-    bound = is_method and bool(ordered)  # *args may take the object as well
+    keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg}
+    has_star = any(isinstance(argument, ast.Starred) for argument in call.args)
+    skips_self = is_method and bool(ordered)  # *args may take the object as well
     try:
-        signature = Signature(parameters[bound:])
-        if is_spread or len(given) < len(call.keywords):  # *arguments or **options may have the rest
-            signature.bind_partial(*([] if is_spread else call.args), **given)
+        signature = Signature(parameters[skips_self:])
+        if has_star or len(keywords) < len(call.keywords):  # *arguments or **options may pass the rest
+            signature.bind_partial(*([] if has_star else call.args), **keywords)
         else:
-            signature.bind(*call.args, **given)
+            signature.bind(*call.args, **keywords)
     except TypeError:
         return False
     except ValueError:  # such as two parameters of one name

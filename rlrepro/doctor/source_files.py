@@ -1,4 +1,4 @@
-"""Read the Python files and notebooks of a project, also damaged ones. They are never run."""
+"""Read the Python files and notebooks of a project, including damaged ones. They are never run."""
 
 import ast
 import io
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rlrepro.doctor.ast_index import LARGEST, Module
+from rlrepro.doctor.ast_index import MAX_CHARACTERS, Module
 from rlrepro.doctor.file_walk import folders_below
 from rlrepro.doctor.notebook import code_of
 from rlrepro.doctor.tolerant_parser import parse
 
-LARGEST_NOTEBOOK = 256 * 2**20  # bytes, which are mostly outputs
+MAX_NOTEBOOK_BYTES = 256 * 2**20  # bytes, which are mostly outputs
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Source:
 
     def place(self, line: int) -> tuple[int | None, int]:
         """(cell, line in that cell) of a line of the text; the cell is None in a Python file."""
-        before = [(start, cell) for start, cell in self.starts if start <= line]
-        if not before:
+        cells = [(start, cell) for start, cell in self.starts if start <= line]
+        if not cells:
             return None, line
-        start, cell = before[-1]
+        start, cell = cells[-1]
         return cell, line - start + 1
 
 
@@ -73,18 +73,18 @@ def _below(root: Path, exclude: tuple[str, ...]) -> Iterator[Path]:
 
 
 def read(path: Path) -> Source | LeftOut:
-    """Read and parse a file, or say why it was left out. Never raises because of a file's content."""
+    """Read and parse a file, or give the reason why it was left out. Never raises because of a file's content."""
     try:
         if not path.is_file():
             return LeftOut(str(path), "not a regular file")
-        notebook = path.suffix == ".ipynb"
-        limit = LARGEST_NOTEBOOK if notebook else LARGEST
+        is_notebook = path.suffix == ".ipynb"
+        limit = MAX_NOTEBOOK_BYTES if is_notebook else MAX_CHARACTERS
         if path.stat().st_size > limit:
             return LeftOut(str(path), f"larger than {limit / 2**20:.0f} MiB")
         content = path.read_bytes()
-        text, starts = code_of(content) if notebook else (_decoded(content), ())
-        if len(text) > LARGEST:
-            return LeftOut(str(path), f"its code is larger than {LARGEST / 2**20:.0f} MiB")
+        text, starts = code_of(content) if is_notebook else (_decoded(content), ())
+        if len(text) > MAX_CHARACTERS:
+            return LeftOut(str(path), f"its code is larger than {MAX_CHARACTERS / 2**20:.0f} MiB")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes and literals in the file
             tree, skipped = parse(text)

@@ -15,17 +15,17 @@ OWN = re.compile(r"set_num_threads")  # limits this process and its forks, but n
 
 
 def is_limited(module: Module, project: Project, reached: Reachable | None = None, start: Start | None = None) -> bool:
-    """Whether the threads of such processes are limited, or may be: by an environment variable that is set nearby, also
-    in shell scripts, or by torch.set_num_threads in what they run or are forked from."""
+    """Whether the threads of these processes are or may be limited: by an environment variable that is set nearby, also
+    in shell scripts, or by torch.set_num_threads in the code that they run or are forked from."""
     if project.mentions(INHERITED, module.path):
         return True
     if reached is not None:
-        elsewhere = any(OWN.search(other.text) for other in reached.modules if other is not module)
+        elsewhere = any(OWN.search(mod.text) for mod in reached.modules if mod is not module)
         if elsewhere or any(OWN.search(_text_of(module, node)) for node in reached.functions):
             return True
     spawned = start is not None and start.method != "fork"
     return not spawned and (
-        any(OWN.search(other.text) for other in project.imported_by(module))
+        any(OWN.search(mod.text) for mod in project.imported_by(module))
         or project.mentions(re.compile(rf"(?s)import[^\n]*\b{module.path.stem}\b.*set_num_threads"), module.path)
     )
 

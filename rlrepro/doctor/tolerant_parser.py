@@ -5,9 +5,8 @@ import re
 
 ATTEMPTS = 12  # lines that are skipped before the whole file is given up
 TYPE_PARAMETERS = re.compile(r"^(\s*(?:async\s+)?(?:def|class)\s+\w+)(\[[^\]\n]*\])", re.MULTILINE)
-EXCEPTIONS = re.compile(
-    r"^(\s*except\b)([^:(]*,[^:()]*):", re.MULTILINE
-)  # without parentheses, valid since Python 3.14
+# Exceptions without parentheses, which are valid since Python 3.14.
+EXCEPTIONS = re.compile(r"^(\s*except\b)([^:(]*,[^:()]*):", re.MULTILINE)
 
 
 def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
@@ -16,9 +15,9 @@ def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
     try:
         return ast.parse(text), ()
     except SyntaxError as error:
-        first = error
-    for newer in (TYPE_PARAMETERS, EXCEPTIONS):
-        text = newer.sub(_blank_second_group, text)
+        first_error = error
+    for pattern in (TYPE_PARAMETERS, EXCEPTIONS):
+        text = pattern.sub(_blank_second_group, text)
     lines = text.split("\n")
     skipped = []
     for _ in range(ATTEMPTS):
@@ -27,14 +26,14 @@ def parse(text: str) -> tuple[ast.Module, tuple[int, ...]]:
         except SyntaxError as error:
             number = error.lineno
             if number is None or not 0 < number <= len(lines) or number in skipped or not lines[number - 1].strip():
-                raise first from None
+                raise first_error from None
             line = lines[number - 1]
             indent = line[: len(line) - len(line.lstrip())]
             lines[number - 1] = indent + ("if True:" if line.split("#")[0].rstrip().endswith(":") else "pass")
             skipped.append(number)
             if 2 * len(skipped) > sum(bool(line.strip()) for line in lines):
                 break  # too little is left to judge the file
-    raise first
+    raise first_error
 
 
 def _blank_second_group(match: re.Match) -> str:

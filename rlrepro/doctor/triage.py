@@ -1,4 +1,4 @@
-"""Which documented problem a traceback or a description fits; the site's front page does the same in JavaScript."""
+"""Find the documented problem that a traceback or description fits; the site's front page does so in JavaScript."""
 
 import re
 from functools import cache
@@ -9,8 +9,8 @@ from rlrepro.metadata import address, tomllib
 DATA = Path(__file__).with_name("triage.toml")
 AT_MOST = 3  # problems that one text may fit
 NOT_OURS = (
-    "Not one of ours, as far as this text shows. If you left lines out, add them, frames of the library above all. "
-    "Otherwise run `rlrepro doctor .` on the project; `rlrepro fit` says what fits into GPU memory."
+    "Not one of ours, as far as this text shows. If you left lines out, add them, especially the library's frames. "
+    "Otherwise run `rlrepro doctor .` on the project; `rlrepro fit` shows what fits into GPU memory."
 )
 
 
@@ -24,7 +24,7 @@ def triage(text: str) -> list[dict]:
     """The problems that the text fits, the most likely one first, each a dict as in triage.toml; at most AT_MOST."""
     data = load()
     text = " ".join(text.replace("\\", "/").split())
-    kinds = ("errors",) if _found(data["traceback"], text) else ("errors", "words")
+    kinds = ("errors",) if _matches(data["traceback"], text) else ("errors", "words")
     scores = [
         (max((_score(sign, text) for kind in kinds for sign in problem[kind]), default=0), problem)
         for problem in data["problem"]
@@ -34,14 +34,14 @@ def triage(text: str) -> list[dict]:
 
 def _score(sign: list[str], text: str) -> int:
     """How specific a sign is, if all of its expressions match: 2 for an expression of its own, 1 for a concept."""
-    if all(_found(each, text) for each in sign):
-        return sum(1 if each.startswith("@") else 2 for each in sign)
+    if all(_matches(expression, text) for expression in sign):
+        return sum(1 if expression.startswith("@") else 2 for expression in sign)
     return 0
 
 
-def _found(expression: str, text: str) -> bool:
-    whole = re.sub(r"@(\w+)", lambda match: f"(?:{load()['concepts'][match[1]]})", expression)
-    return re.search(whole, text, re.IGNORECASE) is not None
+def _matches(expression: str, text: str) -> bool:
+    pattern = re.sub(r"@(\w+)", lambda match: f"(?:{load()['concepts'][match[1]]})", expression)
+    return re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def describe(text: str) -> tuple[str, bool]:

@@ -20,7 +20,7 @@ RELEASES = {
     "0.14.0 0.14.1",
     "ray": "2.9.3 2.10.0 2.40.0 2.50.0 2.60.0",
 }
-METADATA = re.compile(r"^# /// script$((?:\n#(?: .*)?)+?)\n# ///$", re.MULTILINE)  # as PEP 723 has it
+METADATA = re.compile(r"^# /// script$((?:\n#(?: .*)?)+?)\n# ///$", re.MULTILINE)  # as in PEP 723
 # API that only some releases have: a pattern for full imported names, and the releases.
 ONLY_IN = {
     "tianshou": (
@@ -37,18 +37,18 @@ ONLY_IN = {
 
 
 class Versions:
-    """The possible releases of a library, by file. `known` has specifiers by library that override everything."""
+    """The possible releases of a library, by file. `overrides` has specifiers by library that take precedence."""
 
-    def __init__(self, known: dict[str, str] | None = None, root: Path | None = None):
-        self._known, self._root = {name: SpecifierSet(text) for name, text in (known or {}).items()}, root
+    def __init__(self, overrides: dict[str, str] | None = None, root: Path | None = None):
+        self._overrides, self._root = {name: SpecifierSet(text) for name, text in (overrides or {}).items()}, root
 
     def all_in(self, module: Module, library: str, affected: str) -> str | None:
         """If every release that this file may use is affected, the reason as a clause (the pin or the import);
         otherwise None. `affected` is a specifier such as ">=0.4.11,<1.1"."""
-        specifier, why = self._of(module, library)
+        specifier, reason = self._of(module, library)
         releases = self._releases(library, specifier)
-        inside = _within(releases, affected)
-        return why if why and releases and len(inside) == len(releases) else None
+        matching = _within(releases, affected)
+        return reason if reason and releases and len(matching) == len(releases) else None
 
     def any_in(self, module: Module, library: str, affected: str) -> bool:
         """Whether any release that this file may use is affected."""
@@ -56,26 +56,26 @@ class Versions:
 
     def _of(self, module: Module, library: str) -> tuple[SpecifierSet, str]:
         """The specifier for this file, and the reason."""
-        if library in self._known:
-            return self._known[library], f"this is {library} {self._known[library]}".replace("==", "")
-        specifier, why = self._pinned(module, library) or (SpecifierSet(), "")
+        if library in self._overrides:
+            return self._overrides[library], f"this is {library} {self._overrides[library]}".replace("==", "")
+        specifier, reason = self._pinned(module, library) or (SpecifierSet(), "")
         names = sorted({*module.imports.values(), *module.stars})
         for pattern, only in ONLY_IN.get(library, ()):
             name = next((name for name in names if re.fullmatch(pattern, name)), None)
             both = specifier & SpecifierSet(only)
-            if name and (left := self._releases(library, both)) and left != self._releases(library, specifier):
-                specifier, why = both, f"{f'{why}, and ' if why else ''}{name} exists only in {library} {only}"
-        return specifier, why
+            if name and (subset := self._releases(library, both)) and subset != self._releases(library, specifier):
+                specifier, reason = both, f"{f'{reason}, and ' if reason else ''}{name} exists only in {library} {only}"
+        return specifier, reason
 
     def _releases(self, library: str, specifier: SpecifierSet) -> list[Version]:
         exact = [spec.version for spec in specifier if spec.operator == "==" and not spec.version.endswith("*")]
-        known = [Version(text) for text in RELEASES.get(library, "").split()]
-        newer = [Version(text) for text in exact if not known or Version(text) > known[-1]]  # no others exist
-        return [release for release in (*known, *newer) if specifier.contains(release, prereleases=True)]
+        listed = [Version(text) for text in RELEASES.get(library, "").split()]
+        newer = [Version(text) for text in exact if not listed or Version(text) > listed[-1]]  # no others exist
+        return [release for release in (*listed, *newer) if specifier.contains(release, prereleases=True)]
 
     def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
-        """The pin in the file itself (a notebook's `!pip install`, a script's metadata), otherwise in the nearest
-        parent folder, where one release goes before a range, otherwise anywhere in the project if there is only one."""
+        """The pin in the file itself (a notebook's `!pip install`, a script's metadata), otherwise the one in the
+        nearest parent folder (an exact release before a range), otherwise the only one in the project."""
         installs = "\n".join(line for line in module.text.split("\n") if line.lstrip().startswith("pass  # "))
         if (specifier := specifier_in(installs, library)) is not None:
             return specifier, f"a cell installs {library}{specifier}"
@@ -83,8 +83,8 @@ class Versions:
             return specifier, f"the script requires {library}{specifier}"
         pins = [(file, specifiers[library]) for file, specifiers in self._pins if library in specifiers]
         for folder in module.path.absolute().parents:
-            if here := [(file, specifier) for file, specifier in pins if file.parent == folder]:
-                file, specifier = next((pin for pin in here if "==" in str(pin[1])), here[0])
+            if nearest := [(file, specifier) for file, specifier in pins if file.parent == folder]:
+                file, specifier = next((pin for pin in nearest if "==" in str(pin[1])), nearest[0])
                 return specifier, f"{file.name} requires {library}{specifier}"
         if len({str(specifier) for _, specifier in pins}) == 1:
             return pins[0][1], f"{pins[0][0].name} requires {library}{pins[0][1]}"

@@ -29,8 +29,8 @@ TRAINERS = ("onpolicy_trainer", "offpolicy_trainer", "offline_trainer")
 TORCH_OPS = ("matmul", "mm", "bmm", "einsum", "tanh", "relu", "conv2d", "linear", "randn", "rand")
 CONVOLUTION = re.compile(r"\bConv[123]d\(")
 LARGE = re.compile(r"\b(Conv[123]d|(RNN|LSTM|GRU)(Cell)?|Transformer\w*|MultiheadAttention)\(")
-INPUTS = 16  # of a layer, up to which MKL leaves the product of a few states to one thread; measured with torch 2.13
-WEIGHTS = 2_048  # of a layer, up to which torch takes the roots of Adam's step with one thread
+INPUTS = 16  # of a layer, up to which MKL computes the product of a few states in one thread; measured with torch 2.13
+WEIGHTS = 2_048  # of a layer, up to which torch takes the roots of Adam's step in one thread
 LOG_PROBABILITIES = re.compile(r"(.*_)?log_?(probs?|ps?|pis?|s)(_.*)?")
 JOINS = {"array", "asarray", "cat", "concat", "concatenate", "from_numpy", "stack", "tensor", "vstack", "FloatTensor"}
 STATES = {"states", "observations", "batch", "memory", "buffer", "transitions"}
@@ -59,7 +59,7 @@ class Workload(NamedTuple):
     sure: bool = False
 
 
-NAMED = re.compile(r"train|learn", re.IGNORECASE)
+TRAINING_NAME = re.compile(r"train|learn", re.IGNORECASE)
 STEP = re.compile(r"\.backward\(")
 ONE_GPU_EACH = ("init_process_group", "set_device", "DistributedDataParallel", "init_distributed", "Accelerator")
 
@@ -79,26 +79,26 @@ def trains(module: Module, call: ast.Call) -> bool:
 def workload_of(
     project: Project, module: Module, target: Definition, reached: Reachable, method: str
 ) -> Workload | None:
-    """What the processes compute that `module` starts by `method` ("fork" or "spawn") to run `target`, from which the
-    functions in `reached` are reachable. None if they compute little with torch, or if each process has its own GPU."""
+    """What processes compute if `module` starts them by `method` ("fork" or "spawn") to run `target`. `reached` has the
+    functions that `target` may call. None if they compute little with torch, or if each process has its own GPU."""
     calls = list(reached.calls())
-    near = list(dict.fromkeys([*project.imported_by(module), *reached.modules]))
-    if have_own_gpus(calls) or not any(other.packages() & TORCH for other in near):
+    modules = list(dict.fromkeys([*project.imported_by(module), *reached.modules]))
+    if have_own_gpus(calls) or not any(mod.packages() & TORCH for mod in modules):
         return None
-    for place in calls:
-        if trains(*place):
-            return Workload("trains", *place, sure=True)
-    learners = {node.name for other in near for node in _learning_methods(other) if not ACTS.match(node.name)}
-    for place in calls:
-        if last_name(place[1].func) in learners and is_called_on(place[1], LEARNER):
-            return Workload("trains", *place)
-    on_gpu = method != "fork" and any("cuda" in other.text for other in (module, *reached.modules))
-    if not on_gpu and any(CONVOLUTION.search(other.text) for other in near):
-        for place in calls:
-            if last_name(place[1].func) in INFERS and is_called_on(place[1], LEARNER | INFERRER):
-                return Workload("runs a convolutional network", *place)
-    named = NAMED.search(getattr(target.node, "name", ""))
-    if named and any(STEP.search(other.text) for other in project.imported_by(target.module)):
+    for call_site in calls:
+        if trains(*call_site):
+            return Workload("trains", *call_site, sure=True)
+    learners = {node.name for mod in modules for node in _learning_methods(mod) if not ACTS.match(node.name)}
+    for call_site in calls:
+        if last_name(call_site[1].func) in learners and is_called_on(call_site[1], LEARNER):
+            return Workload("trains", *call_site)
+    on_gpu = method != "fork" and any("cuda" in mod.text for mod in (module, *reached.modules))
+    if not on_gpu and any(CONVOLUTION.search(mod.text) for mod in modules):
+        for call_site in calls:
+            if last_name(call_site[1].func) in INFERS and is_called_on(call_site[1], LEARNER | INFERRER):
+                return Workload("runs a convolutional network", *call_site)
+    match = TRAINING_NAME.search(getattr(target.node, "name", ""))
+    if match and any(STEP.search(mod.text) for mod in project.imported_by(target.module)):
         return Workload(f"runs {target.node.name}", *target)  # the learner may come from a registry
     return None
 
@@ -109,41 +109,41 @@ def is_tiny(modules: list[Module], *, one_state: bool = False) -> bool:
     time."""
     if any(LARGE.search(module.text) for module in modules):
         return False
-    layers, unknown = [], {"in_features": set(), "out_features": set()}
+    layers, unknown_widths = [], {"in_features": set(), "out_features": set()}
     for module in modules:
         for call in module.calls("torch", "Linear"):
             sizes = []
-            for place, name in enumerate(unknown):
-                node = module.argument(call, name, place)
+            for position, name in enumerate(unknown_widths):
+                node = module.argument(call, name, position)
                 size = module.value(node)
-                if not isinstance(size, int):  # of a state or an action, which is small if it is not said
+                if not isinstance(size, int):  # of a state or an action, assumed to be small
                     width = node.value if isinstance(node, ast.Subscript) else node  # widths of the list sizes[i]
-                    unknown[name].add(ast.unparse(width) if width else "")
+                    unknown_widths[name].add(ast.unparse(width) if width else "")
                     size = INPUTS
                 sizes.append(size)
             layers.append((one_state or sizes[0] <= INPUTS) and sizes[0] * sizes[1] <= WEIGHTS)
-    is_width_unknown = bool(set.intersection(*unknown.values()))  # of a layer between two others
+    is_width_unknown = bool(set.intersection(*unknown_widths.values()))  # of a layer between two others
     return bool(layers) and all(layers) and not is_width_unknown
 
 
 def keeps_results(reached: Reachable) -> bool:
-    """Whether the loss is computed from the log-probabilities that the network gave for one state after another: they
-    are kept in a list, no ratio to others is taken, and no states are put together."""
+    """Whether the loss is computed from log-probabilities that the network returned for one state at a time: they are
+    kept in a list, no ratio to others is taken, and no states are batched."""
     calls = [call for _, call in reached.calls()]
     if any(last_name(call.func) == "exp" or _joins_states(call) for call in calls):
         return False
-    kept = (last_name(call.func.value) for call in calls if getattr(call.func, "attr", "") == "append")
-    return any(LOG_PROBABILITIES.fullmatch(name) for name in kept)
+    lists = (last_name(call.func.value) for call in calls if getattr(call.func, "attr", "") == "append")
+    return any(LOG_PROBABILITIES.fullmatch(name) for name in lists)
 
 
 def _joins_states(call: ast.Call) -> bool:
-    given = {word for argument in call.args[:1] for word in words_of(ast.unparse(argument))}
-    return last_name(call.func) in JOINS and bool(given & STATES)
+    words = {word for argument in call.args[:1] for word in words_of(ast.unparse(argument))}
+    return last_name(call.func) in JOINS and bool(words & STATES)
 
 
 def have_own_gpus(calls: list[tuple[Module, ast.Call]]) -> bool:
     """Whether processes that make these calls have a GPU each."""
-    last_names = {(home.name(call.func) or last_name(call.func)).split(".")[-1] for home, call in calls}
+    last_names = {(module.name(call.func) or last_name(call.func)).split(".")[-1] for module, call in calls}
     return bool(last_names & {*ONE_GPU_EACH})
 
 
