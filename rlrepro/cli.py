@@ -71,9 +71,9 @@ def carry(folder, python, installed):
         offline_bundle.carry(folder, python, offline_bundle.read_packages(installed) if installed else {})
     except (offline_bundle.CannotCarry, ReleaseUnavailable, OSError) as error:
         raise click.ClickException(str(error)) from None
-    for part in ("wheels", "cache"):
-        size = sum(path.stat().st_size for path in (folder / part).rglob("*") if path.is_file())
-        click.echo(f"{folder / part}: {format_value(size, 'B')}")
+    for subfolder in ("wheels", "cache"):
+        size = sum(path.stat().st_size for path in (folder / subfolder).rglob("*") if path.is_file())
+        click.echo(f"{folder / subfolder}: {format_value(size, 'B')}")
     click.echo("\nCopy that folder into the checkout on the other machine. In the checkout, run:\n")
     click.echo("\n".join(offline_bundle.commands(folder.resolve().name)))
 
@@ -98,7 +98,7 @@ def matrix(only, wheel, records, write):
 
 
 @main.command()
-@click.argument("what", metavar="FILE or MODULE:FUNCTION")
+@click.argument("target", metavar="FILE or MODULE:FUNCTION")
 @click.argument("arguments", nargs=-1)
 @click.option("--gib", type=float, required=True, help="Memory of the GPU, in GiB.")
 @click.option("--size", type=(str, int), multiple=True, help="A size of the update in FILE.")
@@ -108,7 +108,7 @@ def matrix(only, wheel, records, write):
 @click.option("--library", help="tianshou-ppo (the default), tianshou-a2c, sb3-ppo or torchrl-ppo.")
 @click.option("--envs", type=int, help="Environments that are stepped together; 1 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def fit(what, gib, as_json, **options):
+def fit(target, gib, as_json, **options):
     """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
     FILE is a script whose update is marked with rlrepro.fit.plannable, or called make and step; any other is run, with
     ARGUMENTS (after --), until it has learned a little. MODULE:FUNCTION returns (actor, critic, obs_space, act_space).
@@ -117,7 +117,7 @@ def fit(what, gib, as_json, **options):
     from rlrepro.fit.command import describe_plan
 
     try:
-        text, fits = describe_plan(what, gib, as_json=as_json, **options)
+        text, fits = describe_plan(target, gib, as_json=as_json, **options)
     except CannotPlan as error:
         raise click.UsageError(str(error)) from None
     click.echo(text)

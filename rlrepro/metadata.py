@@ -19,13 +19,13 @@ def address() -> str:
     try:
         listed = importlib.metadata.metadata("rlrepro").get_all("Project-URL") or ()
     except importlib.metadata.PackageNotFoundError:
-        return _checkout().get("urls", {}).get("Repository", "")
+        return _project_table().get("urls", {}).get("Repository", "")
     return dict(url.split(", ") for url in listed).get("Repository", "")
 
 
 def requirements(extra: str = "course") -> list[str]:
     """The requirements of rlrepro with one of its extras on this machine, as lines for pip."""
-    declared, extras, lines = [Requirement(text) for text in _declared()], ["", extra], {}
+    declared, extras, lines = [Requirement(text) for text in _all_requirements()], ["", extra], {}
     for name in extras:  # the list grows: an extra may include others
         for requirement in declared:
             marker = requirement.marker
@@ -38,23 +38,23 @@ def requirements(extra: str = "course") -> list[str]:
     return list(lines)
 
 
-def advice(what: str, extra: str, error: ModuleNotFoundError) -> str | None:
+def advice(feature: str, extra: str, error: ModuleNotFoundError) -> str | None:
     """What to install for `what`; None if the extra does not bring the missing package."""
     package = canonicalize_name((error.name or "").partition(".")[0])
     if package not in {canonicalize_name(Requirement(line).name) for line in requirements(extra)}:
         return None
-    return f"{what} needs {package}: pip install 'rlrepro[{extra}]'"
+    return f"{feature} needs {package}: pip install 'rlrepro[{extra}]'"
 
 
-def _declared() -> list[str]:
+def _all_requirements() -> list[str]:
     """All requirements; a marker names the extra that one belongs to."""
     try:
         return importlib.metadata.requires("rlrepro") or []
     except importlib.metadata.PackageNotFoundError:
-        project = _checkout()
+        project = _project_table()
     extras = project.get("optional-dependencies", {}).items()
     return project["dependencies"] + [f'{line}; extra == "{extra}"' for extra, lines in extras for line in lines]
 
 
-def _checkout() -> dict:
+def _project_table() -> dict:
     return tomllib.loads(PYPROJECT.read_text())["project"]

@@ -115,9 +115,9 @@ def test_a_skipped_test_has_its_reason():
 @pytest.mark.slow
 def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
     (missing,) = outcomes(Tried("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
-    assert not missing.works and "No module named" in missing.why and missing.versions["packaging"] == "25.0"
+    assert not missing.works and "No module named" in missing.reason and missing.versions["packaging"] == "25.0"
     (nowhere,) = outcomes(Tried("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
-    assert not nowhere.works and nowhere.why.startswith("can't be installed: ") and "packaging" in nowhere.why
+    assert not nowhere.works and nowhere.reason.startswith("can't be installed: ") and "packaging" in nowhere.reason
 
 
 def test_all_that_is_planned_was_tried():

@@ -181,7 +181,7 @@ def on_host(state):
         (grows, "cpu", r"more in use: .*# the line"),
         (chooses, "cpu", r"nonzero[\s\S]*# the line[\s\S]*fixed size"),
         (fails, "cpu", r"RuntimeError[\s\S]*# the line"),
-        (on_host, "cuda", "nothing of the update is on cuda"),
+        (on_host, "cuda", "the update uses nothing on cuda"),
     ],
 )
 def test_what_cant_be_planned_is_named_with_its_line(step, device, message):

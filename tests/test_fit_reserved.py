@@ -95,5 +95,5 @@ def test_libraries_have_no_trace_yet():
 
     space = spaces.Box(-1, 1, (FEATURES,))
     planned = plan(DiscreteActor(FEATURES, 6), VectorCritic(FEATURES), space, spaces.Discrete(6), rollout=64)
-    with pytest.raises(CannotPlan, match="by plan_update"):
+    with pytest.raises(CannotPlan, match="with plan_update"):
         planned.reserved()

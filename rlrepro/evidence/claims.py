@@ -11,11 +11,11 @@ __all__ = ["UNTESTED", "Article", "Claim", "Finding", "Outcome", "Premise", "Ver
 
 @dataclass(frozen=True)
 class Article:
-    """Where claims come from. `quotes` has the sentence behind each claim, in the original, by the claim's id."""
+    """The source of claims. `quotes` maps a claim's id to the sentence behind it, in the original language."""
 
     title: str
     original_title: str  # the same as `title` for an article in English
-    release: str  # of the library, that it spoke of
+    release: str  # of the library that it is about
     date: str = "date unknown"
     quotes: Mapping[str, str] = field(default_factory=dict)
     address: str = "its address is not known"
@@ -41,13 +41,13 @@ class Premise:
 class Claim:
     """A sentence from an article, and the function that judges it from records alone.
 
-    The judge returns a `Finding`, which the claim's `rule` decides, or decides by itself and returns a `Verdict`.
+    The judge returns a `Finding`, which the claim's `rule` turns into a verdict, or a `Verdict` of its own.
     """
 
     id: str
     sentence: str
     chapter: str  # the notebook that measures it
-    section: str  # the heading there under which it does
+    section: str  # the heading under which the notebook measures it
     judge: Callable[[Records], Finding | Verdict]
     rule: Rule | None = None
     premise: Premise | None = None
@@ -62,18 +62,20 @@ class Claim:
         """The verdict by these records. It is "not testable here" if the claim's premise does not hold, or if a record
         is missing."""
         try:
-            given = self.premise and self.premise.verdict(records)
-            if given and given.outcome != "supported":
-                counts = self.premise.rule.says.removeprefix("supported ")
-                why = f"{self.premise.effect} does not occur on this machine; it counts {counts}"
-                return Verdict(UNTESTED, given.figure, why, given.firm)
-            found = self.judge(records)
-        except MissingRecord as missing:
-            return Verdict(UNTESTED, "–", f"{missing}; notebook {self.chapter} measures it")
-        if isinstance(found, Finding):
-            found = self.rule.judge(found)
+            premise_verdict = self.premise and self.premise.verdict(records)
+            if premise_verdict and premise_verdict.outcome != "supported":
+                criterion = self.premise.rule.says.removeprefix("supported ")
+                reason = f"{self.premise.effect} does not occur on this machine; it counts {criterion}"
+                return Verdict(UNTESTED, premise_verdict.figure, reason, premise_verdict.firm)
+            verdict = self.judge(records)
+        except MissingRecord as error:
+            return Verdict(UNTESTED, "–", f"{error}; notebook {self.chapter} measures it")
+        if isinstance(verdict, Finding):
+            verdict = self.rule.judge(verdict)
         elif self.rule:
-            found = replace(found, why=f"{found.why}; {self.rule.says}")
-        if given and not given.firm:
-            found = replace(found, why=f"{found.why}; {self.premise.effect} may be noise: {given.figure}", firm=False)
-        return found
+            verdict = replace(verdict, why=f"{verdict.why}; {self.rule.says}")
+        if premise_verdict and not premise_verdict.firm:
+            verdict = replace(
+                verdict, why=f"{verdict.why}; {self.premise.effect} may be noise: {premise_verdict.figure}", firm=False
+            )
+        return verdict

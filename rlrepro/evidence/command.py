@@ -30,13 +30,13 @@ def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = Fal
 
 
 def print_stability(folders: Sequence[Path], claims: Iterable[Claim]) -> bool:
-    """Print which verdicts differ between these runs; whether firm ones do. Raises FileNotFoundError for a folder that
-    does not exist."""
+    """Print which verdicts differ between these runs. Returns whether firm ones do. Raises FileNotFoundError for a
+    folder that does not exist."""
     from rich.console import Console
 
-    compared = compare_runs(folders, claims)
-    table = stability_table(compared)
+    comparisons = compare_runs(folders, claims)
+    table = stability_table(comparisons)
     if table.row_count:
         Console().print(table)
-    print(summary(compared))
-    return any(each.firm_changes for each in compared)
+    print(summary(comparisons))
+    return any(comparison.firm_changes for comparison in comparisons)

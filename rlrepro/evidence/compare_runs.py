@@ -29,28 +29,28 @@ def machines_markdown(runs: Sequence[MachineRun]) -> str:
     """A table of the machines, with a column for each run."""
     traits = [run.traits for run in runs]
     return markdown_table(
-        ["", *(run.label for run in runs)], [[name, *(each[name] for each in traits)] for name in traits[0]]
+        ["", *(run.label for run in runs)], [[name, *(row[name] for row in traits)] for name in traits[0]]
     )
 
 
 def judgements_markdown(judgements: Sequence[Judgement]) -> str:
     """A table of the claims, each with a link to the section that measured it, below the names of their articles.
 
-    Verdict, figure and reason are those of the first run that could test the claim; the last column has what the other
-    runs say.
+    Verdict, figure and reason are those of the first run that could test the claim; the last column has the
+    verdicts of the other runs.
     """
     rows = []
     for judgement in judgements:
         claim, (label, verdict) = judgement.claim, judgement.first
         source = "" if label == next(iter(judgement.verdicts)) else f" (by {label})"
-        others = [f"{name}: {v.outcome}, {v.figure}" for name, v in judgement.tested.items() if name != label]
+        other_verdicts = [f"{name}: {v.outcome}, {v.figure}" for name, v in judgement.tested.items() if name != label]
         rows.append(
             (
                 f"[{claim.id}]({claim.chapter}.ipynb#{claim.section.replace(' ', '-')})",
                 with_quote(claim.sentence, claim.quote),
                 shown(verdict.outcome, verdict.firm) + source,
                 f"{verdict.figure}; *{verdict.why}*",
-                "; ".join(others) or "–",
+                "; ".join(other_verdicts) or "–",
             )
         )
     names = articles(str(judgement.claim.article or "") for judgement in judgements)
@@ -90,7 +90,7 @@ def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[Machi
 def differences(runs: Sequence[MachineRun], labels: Collection[str]) -> str:
     """The traits in which the runs with these labels differ, on one line."""
     traits = [run.traits for run in runs if run.label in labels]
-    values = {name: list(dict.fromkeys(each[name] for each in traits)) for name in traits[0] if name != "measured"}
+    values = {name: list(dict.fromkeys(row[name] for row in traits)) for name in traits[0] if name != "measured"}
     different = [f"{name} {' / '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1]
     return "; ".join(different) or "nothing but chance: the machine, the profile and the versions are the same"
 

@@ -1,4 +1,4 @@
-"""Numbers that follow from measured times, with the interval in which noise may move them."""
+"""Numbers that are computed from measured times, with the interval in which noise may move them."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,9 +17,9 @@ class Estimate(float):
     """A float with the `interval` that its samples allow; None if something was measured only once."""
 
     def __new__(cls, value: float, interval: tuple[float, float] | None = None, *, exact: bool = False):
-        made = super().__new__(cls, value)
-        made.interval, made.exact = interval, exact
-        return made
+        instance = super().__new__(cls, value)
+        instance.interval, instance.exact = interval, exact
+        return instance
 
     def __format__(self, spec: str) -> str:
         return float.__format__(self, spec) if spec else str(self)
@@ -39,16 +39,16 @@ def estimate(statistic: Callable, *measured: Record | Sequence[Record]) -> Estim
         statistic: a function of as many values as there are `measured`; it also takes arrays of them
         measured: a record with its samples, or several records of the same quantity, whose median counts
     """
-    groups = [[each] if isinstance(each, Record) else list(each) for each in measured]
+    groups = [[measurement] if isinstance(measurement, Record) else list(measurement) for measurement in measured]
     value = float(statistic(*(np.median([record.value for record in group]) for group in groups)))
     timed = [group[0].unit in TIMED for group in groups]
     if not any(timed):
         return Estimate(value, exact=True)
     samples = [[x for record in group for x in (record.samples or (record.value,))] for group in groups]
-    if any(is_timed and len(taken) < 2 for is_timed, taken in zip(timed, samples, strict=True)):
+    if any(is_timed and len(values) < 2 for is_timed, values in zip(timed, samples, strict=True)):
         return Estimate(value)
     rng = np.random.default_rng(0)
-    medians = [np.median(rng.choice(taken, (RESAMPLES, len(taken))), axis=1) for taken in samples]
+    medians = [np.median(rng.choice(values, (RESAMPLES, len(values))), axis=1) for values in samples]
     low, high = np.quantile(statistic(*medians), CONFIDENCE)
     return Estimate(value, (min(low, value), max(high, value)))
 

@@ -1,4 +1,4 @@
-"""A figure as a piece of a page: an SVG for wide screens and one for telephones, light and dark, and its numbers."""
+"""A figure as a piece of a page: an SVG for wide screens and one for phones, light and dark, and its numbers."""
 
 import colorsys
 import re
@@ -12,7 +12,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
-NARROW = 4.2  # inches; a telephone's column is nine tenths of that
+NARROW = 4.2  # inches; a phone's column is nine tenths of that
 GAP = 4  # pixels from one tick label to the next
 LABEL, ENTRY = 40, 38  # characters of an axis label's line and of a legend's entry there
 DARK = "html[data-theme=dark],html[theme=dark],body[data-jp-theme-light=false],body.vscode-dark"
@@ -50,7 +50,7 @@ def _svg(figure, kind: str) -> str:
     with ExitStack() as undo, mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"{kind} {figure.alt()}"}):
         for artist in figure.outside:
             _set(undo, artist, "text", "")
-        for axes in figure.axes:  # a layout depends on where it starts
+        for axes in figure.axes:  # a layout depends on its initial state
             axes.set_subplotspec(axes.get_subplotspec())
         if kind == "narrow":
             _narrow(figure, undo)
@@ -70,9 +70,9 @@ def _svg(figure, kind: str) -> str:
 
 def _dark(color: str) -> str:
     """The same hue for a dark page: what was light becomes dark."""
-    hue, light, saturation = colorsys.rgb_to_hls(*(int(color[at : at + 2], 16) / 255 for at in (0, 2, 4)))
-    rgb = colorsys.hls_to_rgb(hue, 0.95 - 0.85 * light, 0.75 * saturation)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in rgb)
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(int(color[start : start + 2], 16) / 255 for start in (0, 2, 4)))
+    rgb = colorsys.hls_to_rgb(hue, 0.95 - 0.85 * lightness, 0.75 * saturation)
+    return "#" + "".join(f"{round(255 * channel):02x}" for channel in rgb)
 
 
 def _set(undo: ExitStack, artist, name: str, value) -> None:
@@ -87,8 +87,8 @@ def _narrow(figure, undo: ExitStack) -> None:
     _set(undo, figure, "size_inches", (min(width, NARROW), height * (0.8 + 0.5 * columns if columns > 1 else 1)))
     if columns > 1:
         grid = GridSpec(len(figure.axes), 1, figure=figure)
-        for axes, place in zip(figure.axes, grid, strict=True):
-            _set(undo, axes, "subplotspec", place)
+        for axes, cell in zip(figure.axes, grid, strict=True):
+            _set(undo, axes, "subplotspec", cell)
     for axes in figure.axes:
         named = [(line, note) for line, note in figure.names if note.axes is axes]
         for _, note in named:
@@ -96,16 +96,16 @@ def _narrow(figure, undo: ExitStack) -> None:
             note.set_in_layout(False)
             undo.callback(note.set_in_layout, True)
         if named:
-            keys = [
+            handles = [
                 Line2D([], [], color=line.get_color(), ls=line.get_linestyle(), marker=line.get_marker())
                 for line, _ in reversed(named)
             ]
             names = [note.get_text() for _, note in reversed(named)]
             legend = axes.legend(
-                keys, names, loc="lower left", bbox_to_anchor=(0, 1.02), labelcolor="linecolor", frameon=False
+                handles, names, loc="lower left", bbox_to_anchor=(0, 1.02), labelcolor="linecolor", frameon=False
             )
             undo.callback(legend.remove)
-            if axes.title not in figure.outside and (title := axes.get_title("left")):  # the legend has its place
+            if axes.title not in figure.outside and (title := axes.get_title("left")):  # the legend takes its place
                 legend.set_title(title)
                 legend.set_alignment("left")
                 _set(undo, axes._left_title, "text", "")
@@ -124,27 +124,27 @@ def thin_labels(figure, undo: ExitStack) -> None:
 
 def _thin(axis, undo: ExitStack) -> None:
     low, high = sorted(axis.get_view_interval())
-    shown = [
-        (at, label)
-        for at, label in zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
-        if low <= at <= high
+    visible = [
+        (position, label)
+        for position, label in zip(axis.get_majorticklocs(), axis.get_ticklabels(), strict=True)
+        if low <= position <= high
     ]
-    kept, free = [], float("inf")
-    for _, label in reversed(shown):
+    texts, next_left = [], float("inf")
+    for _, label in reversed(visible):
         box = label.get_window_extent()
-        kept.append(label.get_text() if box.x1 <= free else "")
-        free = box.x0 - GAP if kept[-1] else free
-    if "" in kept:
-        _set(undo, axis, "major_locator", FixedLocator([at for at, _ in shown]))
-        _set(undo, axis, "major_formatter", FixedFormatter(kept[::-1]))
+        texts.append(label.get_text() if box.x1 <= next_left else "")
+        next_left = box.x0 - GAP if texts[-1] else next_left
+    if "" in texts:
+        _set(undo, axis, "major_locator", FixedLocator([position for position, _ in visible]))
+        _set(undo, axis, "major_formatter", FixedFormatter(texts[::-1]))
 
 
 def _table(figure) -> str:
-    """The numbers, folded; a column in which nothing stands is left out."""
-    columns = [at for at in range(4) if any(row[at] for row in figure.rows)]
+    """The numbers, folded; empty columns are left out."""
+    columns = [column for column in range(4) if any(row[column] for row in figure.rows)]
     headings = ["", *figure.headings, "interval"]
     lines = [
-        "".join(f"<{tag}>{_superscript(row[at])}</{tag}>" for at in columns)
+        "".join(f"<{tag}>{_superscript(row[column])}</{tag}>" for column in columns)
         for tag, row in [("th", headings), *(("td", row) for row in figure.rows)]
     ]
     rows = "".join(f"<tr>{line}</tr>" for line in lines)

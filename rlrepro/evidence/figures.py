@@ -39,16 +39,16 @@ class Figure(mpl_figure.Figure):
     """A figure in this style, without pyplot's global state. A notebook displays it as a cell's last expression."""
 
     described = title = caption = ""
-    is_drawing = False  # its text has places of its own, so that it can't be laid out for a narrow screen
-    headings = ("", "")  # of the columns of `rows`: where, and what was measured there
+    is_drawing = False  # its text has fixed places, so it can't be laid out for a narrow screen
+    headings = ("", "")  # of the columns of `rows`: the position, and the quantity that was measured there
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.outside, self.names = [], []  # title and caption; (line, its name beside it)
-        self.rows: list[tuple[str, str, str, str]] = []  # (name, where, value, interval), for readers
+        self.rows: list[tuple[str, str, str, str]] = []  # (name, position, value, interval), for readers
 
     def save(self, target: Path | str) -> None:
-        """Write the figure to a file, in the format that its name ends with."""
+        """Write the figure to a file, in the format of its extension."""
         with mpl.rc_context(STYLE), ExitStack() as undo:
             thin_labels(self, undo)
             self.savefig(target)
@@ -56,20 +56,20 @@ class Figure(mpl_figure.Figure):
     def alt(self) -> str:
         """Alternative text: the title, and `described` if it is set; otherwise the axes and where each line begins and
         ends, or the text in the figure."""
-        parts = [self.title, self.described or self._axes_in_words()]
+        parts = [self.title, self.described or self._describe_axes()]
         return ". ".join(" ".join(re.sub(r"[${}]", "", part).split()).rstrip(".") for part in parts if part.strip())
 
-    def _axes_in_words(self) -> str:
+    def _describe_axes(self) -> str:
         labels = [f"{axes.get_ylabel()} against {axes.get_xlabel()}" for axes in self.axes if axes.get_ylabel()]
         labels += [axes.get_xlabel() for axes in self.axes if axes.get_xlabel() and not axes.get_ylabel()]
         if self.rows:
             by_name = {name: [row for row in self.rows if row[0] == name] for name, *_ in self.rows}
-            told = [_from_first_to_last(name, rows) for name, rows in by_name.items()]
+            descriptions = [_describe_ends(name, rows) for name, rows in by_name.items()]
         else:
-            told = [
+            descriptions = [
                 text.get_text() for axes in self.axes for text in (*_category_labels(axes), *axes.texts, *_legend(axes))
             ]
-        return ". ".join(filter(None, ["; ".join(dict.fromkeys(labels)), "; ".join(filter(str.strip, told))]))
+        return ". ".join(filter(None, ["; ".join(dict.fromkeys(labels)), "; ".join(filter(str.strip, descriptions))]))
 
     def html(self, *, table: bool = True) -> str:
         """The figure as a piece of a page, with its numbers as a table if asked for."""
@@ -79,8 +79,8 @@ class Figure(mpl_figure.Figure):
         return self.html()
 
 
-def _from_first_to_last(name: str, rows: list[tuple]) -> str:
-    ends = dict.fromkeys(f"{value} at {where}" if where else value for _, where, value, _ in (rows[0], rows[-1]))
+def _describe_ends(name: str, rows: list[tuple]) -> str:
+    ends = dict.fromkeys(f"{value} at {point}" if point else value for _, point, value, _ in (rows[0], rows[-1]))
     return f"{name}: {', '.join(ends)}"
 
 
@@ -145,10 +145,10 @@ def seconds_axis(axis) -> None:
 
 
 def equal_decades(axes) -> None:
-    """On two logarithmic axes, a decade of one is as long as a decade of the other, so that growth in proportion is a
-    slope of 45 degrees. Call it after the axes have their scales."""
-    longer = np.log(10) / np.log([axis.get_transform().base for axis in (axes.xaxis, axes.yaxis)])
-    axes.set_aspect(longer[0] / longer[1], adjustable="box", anchor="W")
+    """Make decades equally long on two logarithmic axes, so that growth in proportion is a slope of 45 degrees. Call it
+    after the axes have their scales."""
+    lengths = np.log(10) / np.log([axis.get_transform().base for axis in (axes.xaxis, axes.yaxis)])
+    axes.set_aspect(lengths[0] / lengths[1], adjustable="box", anchor="W")
 
 
 def label_lines(axes) -> None:
@@ -168,10 +168,10 @@ def label_lines(axes) -> None:
 
 
 def caption(figure, record: Record, what: str = "") -> None:
-    """Under the figure: what was measured, on which machine, with which torch and profile."""
+    """Write under the figure what was measured, on which machine, and with which torch and profile."""
     machine = record.machine
-    place = f"{machine.cpu}, {machine.cores} cores" + (f", {machine.gpu}" if record.device.startswith("cuda") else "")
-    text = f"{what}{' · ' if what else ''}{place} · torch {machine.versions['torch']} · profile {record.profile}"
+    host = f"{machine.cpu}, {machine.cores} cores" + (f", {machine.gpu}" if record.device.startswith("cuda") else "")
+    text = f"{what}{' · ' if what else ''}{host} · torch {machine.versions['torch']} · profile {record.profile}"
     figure.outside.append(figure.supxlabel(text, fontsize=8.5, color=NEUTRAL, x=0.01, ha="left"))
     figure.caption = text
     figure.headings = (figure.axes[-1].get_xlabel(), figure.axes[0].get_ylabel())

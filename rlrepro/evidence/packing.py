@@ -8,7 +8,7 @@ from rlrepro.evidence.records import Records, read_records
 
 
 class NotComplete(ValueError):
-    """Records that nobody should add: some can't be read, they are of several machines, or chapters are missing."""
+    """Records that should not be added: some can't be read, they are of several machines, or chapters are missing."""
 
 
 def pack(run: str | Path, to: str | Path | None = None, chapters: Collection[str] = ()) -> str:
@@ -17,35 +17,37 @@ def pack(run: str | Path, to: str | Path | None = None, chapters: Collection[str
     Raises NotComplete, with all that is wrong, and FileNotFoundError if there is no such run.
     """
     records = read_records(run)
-    wrong = [*records.problems, *_wrong(records)]
+    problems = [*records.problems, *_problems(records)]
     files = sorted(Path(run).glob("*.jsonl"))
     if missing := sorted(set(chapters) - {path.stem for path in files}):
-        wrong.append(f"no records of {', '.join(missing)}: run `rlrepro reproduce {' '.join(m[:2] for m in missing)}`")
-    if wrong:
-        raise NotComplete("\n".join(["nothing was packed:", *wrong]))
+        problems.append(
+            f"no records of {', '.join(missing)}: run `rlrepro reproduce {' '.join(name[:2] for name in missing)}`"
+        )
+    if problems:
+        raise NotComplete("\n".join(["nothing was packed:", *problems]))
     machine = records[-1].machine.name
     archive = Path(to or f"{machine}.tar.gz")
-    with tarfile.open(archive, "w:gz") as packed:
+    with tarfile.open(archive, "w:gz") as archive_file:
         for path in files:
-            packed.add(path, f"{machine}/{path.name}")
+            archive_file.add(path, f"{machine}/{path.name}")
     return (
         f"{archive}: {len(records):,} records of {len(files)} chapters, profile {records[-1].profile}\n"
-        "They say what the machine is (processor, memory, GPU, versions), and nothing about you. To add them, unpack "
-        "the archive in results/ of a fork and open a pull request, or attach it to an issue."
+        "They describe the machine (processor, memory, GPU, versions) and contain nothing about you. To add them, "
+        "unpack the archive in results/ of a fork and open a pull request, or attach it to an issue."
     )
 
 
-def _wrong(records: Records) -> list[str]:
+def _problems(records: Records) -> list[str]:
     """What would make these records misleading as a reference."""
     if not records:
         return ["there are no records"]
-    wrong = []
+    problems = []
     for trait, values in {
         "machines": {record.machine.name for record in records},
         "profiles": {record.profile for record in records},
     }.items():
         if len(values) > 1:
-            wrong.append(f"records of several {trait}, {', '.join(sorted(values))}: pack each run on its own")
+            problems.append(f"records of several {trait}, {', '.join(sorted(values))}: pack each run on its own")
     if {record.profile for record in records} == {"tiny"}:
-        wrong.append("profile tiny only shows that the notebooks run: use smoke or full")
-    return wrong
+        problems.append("profile tiny only shows that the notebooks run: use smoke or full")
+    return problems

@@ -76,7 +76,7 @@ class Series(dict):
 
 
 class Records(list):
-    """A list of `Record` with queries. `problems` says which lines could not be read."""
+    """A list of `Record` with queries. `problems` lists the lines that could not be read."""
 
     def __init__(self, records=(), problems: tuple[str, ...] = ()):
         super().__init__(records)
@@ -87,11 +87,11 @@ class Records(list):
         return Records(record for record in self if record.name == name and setting.items() <= record.setting.items())
 
     def all(self, name: str, **setting) -> "Records":
-        """The same, but at least one record: raises MissingRecord, naming what was looked for, if there are none."""
+        """Like `where`, but raises MissingRecord, naming what was looked for, if there are none."""
         records = self.where(name, **setting)
         if not records:
-            wanted = ", ".join(f"{key}={value}" for key, value in setting.items())
-            raise MissingRecord(f"no record of {name}" + (f" with {wanted}" if self.where(name) else ""))
+            wanted_setting = ", ".join(f"{key}={value}" for key, value in setting.items())
+            raise MissingRecord(f"no record of {name}" + (f" with {wanted_setting}" if self.where(name) else ""))
         return records
 
     def by_place(self) -> dict[tuple[str, str], "Records"]:
@@ -110,11 +110,11 @@ class Records(list):
 
         Raises MissingRecord if there are none.
         """
-        along_key = self.along(name, along, **setting)
-        return Series(along_key.name, {key: record.value for key, record in along_key.items()})
+        records_by_key = self.along(name, along, **setting)
+        return Series(records_by_key.name, {key: record.value for key, record in records_by_key.items()})
 
     def along(self, name: str, along: str, **setting) -> dict[Any, Record]:
-        """The same, with the whole records."""
+        """Like `series`, with records in place of values."""
         records = [record for record in self.where(name, **setting) if record.setting.get(along) is not None]
         if not records:
             raise MissingRecord(f"no record of {name} along {along}")
@@ -126,7 +126,7 @@ class RecordBook:
     """The records of one notebook's run, written to `path` each time one is added.
 
     `case` is put before each name. A file that exists at `path` belongs to an earlier run, and the first record of this
-    one replaces it. With `quantities`, only those can be added, and they bring the units.
+    one replaces it. With `quantities`, only these can be added, and they define the units.
     """
 
     def __init__(
@@ -156,11 +156,11 @@ class RecordBook:
             unit = quantity.unit
         record = Record(
             name=f"{self.case}.{name}",
-            value=_plain(value),
+            value=_to_python(value),
             unit=unit,
             spread=spread,
             samples=samples if samples is None else tuple(map(float, samples)),
-            setting={key: _plain(setting_value) for key, setting_value in setting.items()},
+            setting={key: _to_python(setting_value) for key, setting_value in setting.items()},
             taken_at=datetime.now(UTC),
             machine=this_machine(self._common["device"]),
             **self._common,
@@ -171,7 +171,7 @@ class RecordBook:
         return record
 
 
-def _plain(value):
+def _to_python(value):
     """A NumPy or torch number as Python's own."""
     return value.item() if hasattr(value, "item") else value
 
@@ -198,9 +198,9 @@ def _replace(path: Path, text: str) -> None:
 def read_records(source: str | Path) -> Records:
     """All records of a JSON-lines file, or of every `.jsonl` file in a folder.
 
-    A damaged line, or a record that is not as its case declares, is left out, with a warning that names its file and
-    line number, and listed in `.problems`; so is a file without any line. Raises FileNotFoundError if `source` does not
-    exist.
+    A damaged line, or a record that does not match its case's declaration, is left out, with a warning that names its
+    file and line number. It is also listed in `.problems`, as is an empty file. Raises FileNotFoundError if `source`
+    does not exist.
     """
     source = Path(source)
     if not source.exists():
@@ -216,9 +216,9 @@ def read_records(source: str | Path) -> Records:
                 check_record(record.name, record.setting, record.value, record.unit)
                 records.append(record)
             except ValidationError as error:
-                first = error.errors()[0]
-                where = ".".join(map(str, first["loc"]))
-                problems.append(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}")
+                first_error = error.errors()[0]
+                location = ".".join(map(str, first_error["loc"]))
+                problems.append(f"{path}, line {number}: {location + ': ' if location else ''}{first_error['msg']}")
             except UndeclaredRecord as error:
                 problems.append(f"{path}, line {number}: {error}")
     for problem in problems:

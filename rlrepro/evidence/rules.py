@@ -49,115 +49,115 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A kind of claim: outcome k counts from `bounds[k - 1]` on, and `says` explains the bounds to a reader."""
+    """A kind of claim: outcome k applies from `bounds[k - 1]` on, and `says` explains the bounds to readers."""
 
     kind: str
     says: str
     bounds: tuple[float, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
 
-    def outcome(self, number: float) -> Outcome:
-        return self.outcomes[bisect_right(self.bounds, number)]
+    def outcome(self, value: float) -> Outcome:
+        return self.outcomes[bisect_right(self.bounds, value)]
 
     def judge(self, finding: Finding) -> Verdict:
         """The verdict that all numbers agree on, or *partly*. It is firm if no bound lies inside an interval."""
-        outcomes = {self.outcome(number) for number in finding.numbers}
+        outcomes = {self.outcome(value) for value in finding.numbers}
         outcome = outcomes.pop() if len(outcomes) == 1 else "partly"
-        firm = all(is_firm(number, *self.bounds) for number in finding.numbers)
-        why = "; ".join(filter(None, (finding.because.get(outcome), self.says, "" if firm else NOISE)))
-        return Verdict(outcome, finding.figure, why, firm)
+        firm = all(is_firm(value, *self.bounds) for value in finding.numbers)
+        reason = "; ".join(filter(None, (finding.because.get(outcome), self.says, "" if firm else NOISE)))
+        return Verdict(outcome, finding.figure, reason, firm)
 
 
-def is_firm(number: float, *bounds: float) -> bool:
-    """Whether noise can't move the number across one of the ascending bounds: none lies inside its interval."""
-    interval = getattr(number, "interval", None)
+def is_firm(value: float, *bounds: float) -> bool:
+    """Whether noise can't move the value across any of the ascending bounds, because none lies inside its interval."""
+    interval = getattr(value, "interval", None)
     return not interval or bisect_right(bounds, interval[0]) == bisect_right(bounds, interval[1])
 
 
-def weighed(outcome: Outcome, figure: str, why: str, *compared: tuple[float, float]) -> Verdict:
+def weighed(outcome: Outcome, figure: str, reason: str, *compared: tuple[float, float]) -> Verdict:
     """The verdict of a judge that compared several numbers, each with a bound of its own."""
-    firm = all(is_firm(number, bound) for number, bound in compared)
-    return Verdict(outcome, figure, why if firm else f"{why}; {NOISE}", firm)
+    firm = all(is_firm(value, bound) for value, bound in compared)
+    return Verdict(outcome, figure, reason if firm else f"{reason}; {NOISE}", firm)
 
 
-def at_least(bound: float, shown: str = "") -> Rule:
-    """A number from `bound` on supports the claim. `shown` is the bound in words."""
-    return Rule("at least", f"supported from {shown or number(bound)} on", (bound,), ("refuted", "supported"))
+def at_least(bound: float, wording: str = "") -> Rule:
+    """A number from `bound` on supports the claim. `wording` is the bound in words."""
+    return Rule("at least", f"supported from {wording or number(bound)} on", (bound,), ("refuted", "supported"))
 
 
-def at_most(bound: float, shown: str = "") -> Rule:
+def at_most(bound: float, wording: str = "") -> Rule:
     """A number up to `bound` supports the claim."""
-    says = f"supported up to {shown or number(bound)}"
-    return Rule("at most", says, (_above(bound),), ("supported", "refuted"))
+    text = f"supported up to {wording or number(bound)}"
+    return Rule("at most", text, (_next_float(bound),), ("supported", "refuted"))
 
 
 def about(amount: float) -> Rule:
     """An amount, such as a batch size, within a factor of AMOUNT."""
     low, high = amount / AMOUNT, amount * AMOUNT
-    says = f"supported from {number(low)} to {number(high)}, which counts as about {number(amount)}"
-    return Rule("about", says, (low, _above(high)), ("refuted", "supported", "refuted"))
+    text = f"supported from {number(low)} to {number(high)}, which counts as about {number(amount)}"
+    return Rule("about", text, (low, _next_float(high)), ("refuted", "supported", "refuted"))
 
 
 def times(low: float, high: float | None = None) -> Rule:
     """ "N times as fast", or slow. Within a factor of MACHINES this is supported, unless it is nearer to no effect; an
     effect of another size makes it true in part, and no effect refutes it."""
-    least, most = max(low / MACHINES, math.sqrt(low)), (high or low) * MACHINES
+    lowest, highest = max(low / MACHINES, math.sqrt(low)), (high or low) * MACHINES
     claimed = f"{number(low)} to {number(high)}" if high else number(low)
-    band = f"{number(least)} to {number(most)}"
-    says = f"supported from {band}: {claimed}, and a factor of {MACHINES} for the machine; refuted below {SAME}"
-    return Rule("times", says, (SAME, least, _above(most)), ("refuted", "partly", "supported", "partly"))
+    accepted = f"{number(lowest)} to {number(highest)}"
+    text = f"supported from {accepted}: {claimed}, and a factor of {MACHINES} for the machine; refuted below {SAME}"
+    return Rule("times", text, (SAME, lowest, _next_float(highest)), ("refuted", "partly", "supported", "partly"))
 
 
 def slightly_more() -> Rule:
     """More than before, but less than twice as much."""
-    says = f"supported from {SAME} to 2, refuted below (no effect)"
-    return Rule("slightly more", says, (SAME, 2), ("refuted", "supported", "partly"))
+    text = f"supported from {SAME} to 2, refuted below (no effect)"
+    return Rule("slightly more", text, (SAME, 2), ("refuted", "supported", "partly"))
 
 
 def longer() -> Rule:
     """It takes longer; a factor of SAME either way counts as no difference."""
-    says = f"supported from {SAME}, refuted below {number(1 / SAME)}; between them there is no difference that counts"
-    return Rule("longer", says, (1 / SAME, SAME), ("refuted", "partly", "supported"))
+    text = f"supported from {SAME}, refuted below {number(1 / SAME)}; between them there is no difference that counts"
+    return Rule("longer", text, (1 / SAME, SAME), ("refuted", "partly", "supported"))
 
 
 def proportional(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is 1."""
-    off = PROPORTIONAL[measured]
-    says = f"supported with exponents from {1 - off:g} to {1 + off:g}: twice as many, twice as much"
-    return Rule("grows like", says, (1 - off, _above(1 + off)), ("refuted", "supported", "refuted"))
+    tolerance = PROPORTIONAL[measured]
+    text = f"supported with exponents from {1 - tolerance:g} to {1 + tolerance:g}: twice as many, twice as much"
+    return Rule("grows like", text, (1 - tolerance, _next_float(1 + tolerance)), ("refuted", "supported", "refuted"))
 
 
 def constant(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is 0."""
-    most = CONSTANT[measured]
-    says = f"supported with exponents up to {most:g}, which count as no growth"
-    return Rule("grows like", says, (_above(most),), ("supported", "refuted"))
+    max_exponent = CONSTANT[measured]
+    text = f"supported with exponents up to {max_exponent:g}, which count as no growth"
+    return Rule("grows like", text, (_next_float(max_exponent),), ("supported", "refuted"))
 
 
 def growing(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is not 0."""
-    most = CONSTANT[measured]
-    says = f"refuted with exponents up to {most:g}, which count as no growth"
-    return Rule("grows like", says, (_above(most),), ("refuted", "supported"))
+    max_exponent = CONSTANT[measured]
+    text = f"refuted with exponents up to {max_exponent:g}, which count as no growth"
+    return Rule("grows like", text, (_next_float(max_exponent),), ("refuted", "supported"))
 
 
 def because_of() -> Rule:
     """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
-    says = f"supported if a share of {UNEXPLAINED:g} of the effect, in logarithms, is left, refuted up to {EXPLAINED:g}"
-    return Rule("because of", says, (_above(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
+    text = f"supported if a share of {UNEXPLAINED:g} of the effect, in logarithms, is left, refuted up to {EXPLAINED:g}"
+    return Rule("because of", text, (_next_float(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
 
 
-def share_left(effect, left):
-    """The share, in logarithms, that `left` still is of an effect. Both are ratios, or arrays of them; less than SAME
-    is no effect, and a share below 0 counts as none."""
-    return np.maximum(0, np.log(left) / np.log(np.maximum(effect, SAME)))
+def share_left(effect, remaining):
+    """The share of an effect that is left, in logarithms. Both are ratios, or arrays of them; less than SAME is no
+    effect, and a share below 0 counts as none."""
+    return np.maximum(0, np.log(remaining) / np.log(np.maximum(effect, SAME)))
 
 
-def exactly(says: str) -> Rule:
-    """Nothing but equality counts; the judge itself compares."""
-    return Rule("exactly", says)
+def exactly(text: str) -> Rule:
+    """Only equality counts; the judge itself compares."""
+    return Rule("exactly", text)
 
 
-def _above(bound: float) -> float:
+def _next_float(bound: float) -> float:
     """The first number after `bound`, so that `bound` itself still belongs below."""
     return math.nextafter(bound, math.inf)

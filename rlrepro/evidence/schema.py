@@ -1,4 +1,4 @@
-"""What a case declares of its records: each quantity's unit, and the keys of its setting."""
+"""What a case declares about its records: each quantity's unit, and the keys of its setting."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class UndeclaredRecord(ValueError):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity that a case measures: `name`, `unit` (of `rlrepro.lab.UNITS`), and what a record's setting says.
+    """A quantity that a case measures: `name`, `unit` (of `rlrepro.lab.UNITS`), and the keys of a record's setting.
 
     A record has all of `keys`, and may have any of `optional`. `zero`: bytes, seconds, rows or a ratio may be 0.
     """
@@ -25,7 +25,7 @@ class Quantity:
     zero: bool = False
 
     def check(self, setting: Collection[str], value=None, unit: str | None = None) -> None:
-        """Raises UndeclaredRecord if a key is missing or not declared, for another unit, and for an impossible 0."""
+        """Raise UndeclaredRecord if a key is missing or not declared, for another unit, and for an impossible 0."""
         missing, unknown = set(self.keys) - set(setting), set(setting) - {*self.keys, *self.optional}
         if missing or unknown:
             raise UndeclaredRecord(
@@ -56,8 +56,8 @@ DECLARED_BY_CASE: dict[str, Callable[[], Collection[Quantity]]] = {}
 
 
 def check_record(name: str, setting: Mapping, value, unit: str) -> None:
-    """Raises UndeclaredRecord if a record, "case.quantity", is not as its case declares that quantity. A quantity that
-    is no longer declared passes: nothing uses it."""
+    """Raise UndeclaredRecord if a record, "case.quantity", does not match its case's declaration of that quantity. A
+    quantity that is no longer declared passes, because nothing uses it."""
     case, _, name = name.partition(".")
     for quantity in DECLARED_BY_CASE.get(case, tuple)():
         if quantity.name == name:

@@ -10,7 +10,7 @@ from rlrepro.evidence.records import read_records
 
 @dataclass(frozen=True)
 class ClaimInRuns:
-    """What each run says about a claim."""
+    """The verdict of each run on a claim."""
 
     claim: Claim
     verdicts: dict[str, Verdict]  # by the run's folder
@@ -22,7 +22,7 @@ class ClaimInRuns:
 
     @property
     def firm_changes(self) -> bool:
-        """Whether firm verdicts do."""
+        """Whether firm verdicts differ."""
         return len({verdict.outcome for verdict in self.verdicts.values() if verdict.firm}) > 1
 
     @property
@@ -37,34 +37,32 @@ def compare_runs(folders: Sequence[Path], claims: Iterable[Claim]) -> list[Claim
     Raises FileNotFoundError for a folder that does not exist.
     """
     runs = {str(folder): read_records(folder) for folder in folders}
-    compared = [
-        ClaimInRuns(claim, {name: claim.verdict(records) for name, records in runs.items()}) for claim in claims
-    ]
-    return [each for each in compared if any(verdict.figure != "–" for verdict in each.verdicts.values())]
+    entries = [ClaimInRuns(claim, {name: claim.verdict(records) for name, records in runs.items()}) for claim in claims]
+    return [entry for entry in entries if any(verdict.figure != "–" for verdict in entry.verdicts.values())]
 
 
-def stability_table(compared: Iterable[ClaimInRuns]):
+def stability_table(entries: Iterable[ClaimInRuns]):
     """The claims whose outcome or firmness changes as a table of `rich`, with a row for each run."""
     from rich.table import Table
 
     table = Table(title="What changes from run to run", title_justify="left")
     for column in ("claim", "run", "verdict", "figure"):
         table.add_column(column, overflow="fold")
-    for each in compared:
-        if each.changes or each.firmness_changes:
-            for name, verdict in each.verdicts.items():
+    for entry in entries:
+        if entry.changes or entry.firmness_changes:
+            for name, verdict in entry.verdicts.items():
                 outcome = verdict.outcome if verdict.firm else f"{verdict.outcome}, not firm"
-                table.add_row(each.claim.id, name, outcome, verdict.figure)
+                table.add_row(entry.claim.id, name, outcome, verdict.figure)
             table.add_section()
     return table
 
 
-def summary(compared: Sequence[ClaimInRuns]) -> str:
-    """How many verdicts change, in a line."""
+def summary(entries: Sequence[ClaimInRuns]) -> str:
+    """How many verdicts change, on one line."""
     changed, firm, firmness = (
-        sum(getattr(each, trait) for each in compared) for trait in ("changes", "firm_changes", "firmness_changes")
+        sum(getattr(entry, trait) for entry in entries) for trait in ("changes", "firm_changes", "firmness_changes")
     )
     return (
-        f"Of {len(compared)} claims, {changed} change their verdict, {firm} of them from one firm verdict to another; "
+        f"Of {len(entries)} claims, {changed} change their verdict, {firm} of them from one firm verdict to another; "
         f"{firmness} change between firm and not firm."
     )

@@ -62,7 +62,7 @@ class Judgement:
 
 
 def load_runs(run: str | Path, results: str | Path) -> list[MachineRun]:
-    """The runs to compare: that in the folder `run`, if there is one, then those in each folder of `results`.
+    """The runs to compare: the one in the folder `run`, if it exists, then those in each folder of `results`.
 
     A folder counts as one run per machine and device. Raises FileNotFoundError if there are no records at all.
     """
@@ -141,7 +141,7 @@ def shown(outcome: str, firm: bool) -> str:
 
 
 def verdict_table(rows: list[dict], title: str = ""):
-    """The rows of `verdict_rows` as a table of `rich`, for a terminal however narrow."""
+    """The rows of `verdict_rows` as a table of `rich`, for a terminal of any width."""
     from rich.table import Table
     from rich.text import Text
 

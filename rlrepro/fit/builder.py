@@ -12,21 +12,23 @@ from rlrepro.fit.user_code import cannot_plan
 EXPECTED = "(actor, critic, obs_space, act_space)"
 
 
-def call_builder(text: str) -> tuple:
-    """What FUNCTION of MODULE returns: the first arguments of `plan`. MODULE may lie in the working directory.
+def call_builder(target: str) -> tuple:
+    """Import MODULE, call FUNCTION and return its result: the first arguments of `plan`.
+
+    MODULE may be in the working directory.
 
     Raises CannotPlan if there is no such function, if it fails, or if it returns anything else.
     """
-    module, colon, function = text.partition(":")
+    module, colon, function = target.partition(":")
     module = module.removesuffix(".py")
     if not (module and colon and function):
-        raise CannotPlan(f"expected MODULE:FUNCTION, for example train:build_actor_critic; found {text!r}")
+        raise CannotPlan(f"expected MODULE:FUNCTION, for example train:build_actor_critic; found {target!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
         with patch("sys.argv", [module]), redirect_stdout(sys.stderr):  # stdout is for the plan
-            built = getattr(importlib.import_module(module), function)()
+            arguments = getattr(importlib.import_module(module), function)()
     except (Exception, SystemExit) as error:
-        raise cannot_plan(error, f"{text} can't be imported and called, so it") from error
-    if not isinstance(built, tuple | list) or not 1 <= len(built) <= 4:
-        raise CannotPlan(f"{text} must return {EXPECTED}, or (policy,) for sb3-ppo; found {type(built).__name__}")
-    return built
+        raise cannot_plan(error, f"{target} can't be imported and called, so it") from error
+    if not isinstance(arguments, tuple | list) or not 1 <= len(arguments) <= 4:
+        raise CannotPlan(f"{target} must return {EXPECTED}, or (policy,) for sb3-ppo; found {type(arguments).__name__}")
+    return arguments

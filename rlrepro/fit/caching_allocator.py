@@ -1,7 +1,7 @@
 """A model of PyTorch's caching allocator for CUDA: what it reserves on the card for given allocations and frees.
 
-It follows c10/cuda/CUDACachingAllocator.cpp with default settings, on one stream. Only addresses differ: here a new
-segment always lies above all earlier ones. They matter when two free blocks have the same size.
+It follows c10/cuda/CUDACachingAllocator.cpp with default settings, on one stream. Only addresses differ: here, a new
+segment always lies above all earlier ones. Addresses matter only when two free blocks have the same size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNIT = 512  # requests are rounded up to a multiple of this
 SMALL = MIB  # the largest request that the small pool serves
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 PACKED = 10 * MIB  # smaller requests of the large pool share a segment
-MOST_BYTES = 2**40  # of a card without a limit
+MAX_BYTES = 2**40  # size that a card without a limit is assumed to have
 
 
 @dataclass(eq=False, slots=True)
@@ -35,12 +35,12 @@ class Block:
         return self.before is None and self.after is None
 
     def cut(self, size: int) -> Block:
-        """Shorten the block to `size`, and return the rest, as a block behind it."""
-        rest = Block(self.pool, self.address + size, self.size - size, True, self.is_mapped, self, self.after)
+        """Shorten the block to `size`, and return the remainder as the block after it."""
+        remainder = Block(self.pool, self.address + size, self.size - size, True, self.is_mapped, self, self.after)
         if self.after:
-            self.after.before = rest
-        self.size, self.after = size, rest
-        return rest
+            self.after.before = remainder
+        self.size, self.after = size, remainder
+        return remainder
 
 
 @dataclass(eq=False)
@@ -51,23 +51,23 @@ class _Pool:
 
     def insert(self, block: Block) -> None:
         if block.is_mapped:
-            insort(self.free, (block.size, block.address, block), key=lambda each: each[:2])
+            insort(self.free, (block.size, block.address, block), key=lambda entry: entry[:2])
         else:
-            insort(self.unmapped, (block.address, block), key=lambda each: each[0])
+            insort(self.unmapped, (block.address, block), key=lambda entry: entry[0])
 
     def remove(self, block: Block) -> None:
         if block.is_mapped:
-            del self.free[bisect_left(self.free, (block.size, block.address), key=lambda each: each[:2])]
+            del self.free[bisect_left(self.free, (block.size, block.address), key=lambda entry: entry[:2])]
         else:
-            del self.unmapped[bisect_left(self.unmapped, block.address, key=lambda each: each[0])]
+            del self.unmapped[bisect_left(self.unmapped, block.address, key=lambda entry: entry[0])]
 
 
 class CachingAllocator:
     """Allocates blocks from segments, as PyTorch does on a card of `limit_bytes` (None: as large as needed).
 
-    `reserved_bytes` is what the segments take, `allocated_bytes` what the blocks in use take; `peak_reserved_bytes` and
-    `peak_allocated_bytes` are the most so far. They are what torch.cuda's memory_reserved, memory_allocated and their
-    max_ versions return. A block can be larger than what was asked for, since small rests are not split off.
+    `reserved_bytes` is the size of all segments, and `allocated_bytes` that of all blocks in use; `peak_reserved_bytes`
+    and `peak_allocated_bytes` are their maxima so far. torch.cuda's memory_reserved, memory_allocated and their max_
+    versions return these. A block can be larger than requested, since small remainders are not split off.
     """
 
     def __init__(self, limit_bytes: int | None = None, *, expandable_segments: bool = False):
@@ -77,10 +77,10 @@ class CachingAllocator:
         self._next_address = 0
 
     def allocate(self, size: int) -> Block:
-        """A block of at least `size` bytes. Raises MemoryError if the card is too small, even without the cache."""
+        """A block of at least `size` bytes. Raises MemoryError if it does not fit, even with an empty cache."""
         if size < 1:
             raise ValueError(f"size must be at least 1 byte; found {size}")
-        size = _rounded(size, UNIT)
+        size = _round_up(size, UNIT)
         pool = self._small if size <= SMALL else self._large
         block = self._best_fit(pool, size) or self._new_block(pool, size)
         if block is None:
@@ -88,8 +88,8 @@ class CachingAllocator:
             block = self._new_block(pool, size)
         if block is None:
             raise MemoryError(f"{size:,} bytes do not fit: {self.reserved_bytes:,} of {self.limit_bytes:,} reserved")
-        rest = block.size - size
-        if rest >= UNIT if pool is self._small or self.expandable else rest > SMALL:
+        remainder = block.size - size
+        if remainder >= UNIT if pool is self._small or self.expandable else remainder > SMALL:
             pool.insert(block.cut(size))
         block.is_free = False
         self.allocated_bytes += block.size
@@ -97,15 +97,15 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Return a block to the cache, joined with its free neighbours."""
+        """Return a block to the cache, merged with its free neighbours."""
         if block.is_free:
             raise ValueError(f"the block at {block.address:,} is free already")
         self.allocated_bytes -= block.size
         block.is_free = True
-        self._insert_joined(block)
+        self._merge_and_insert(block)
 
     def empty_cache(self) -> None:
-        """Release the segments, and the pages of expandable segments, of which nothing is in use."""
+        """Release the unused segments, and the unused pages of expandable segments."""
         for pool in (self._large, self._small):
             for _, _, block in list(pool.free):
                 if self.expandable:
@@ -115,7 +115,7 @@ class CachingAllocator:
                     self.reserved_bytes -= block.size
 
     def replay(self, events: Iterable[tuple[Hashable, int]]) -> dict[Hashable, Block]:
-        """Allocate and free: (name, bytes) allocates a block by that name, (name, 0) frees it. Returns those left."""
+        """Allocate a block for each (name, bytes), and free it for (name, 0). Returns the remaining blocks."""
         blocks = {}
         for name, size in events:
             if size:
@@ -125,30 +125,30 @@ class CachingAllocator:
         return blocks
 
     def _best_fit(self, pool: _Pool, size: int) -> Block | None:
-        """The smallest free block that is large enough. What could grow counts as large as it could become."""
-        index = bisect_left(pool.free, size, key=lambda each: each[0])
+        """The smallest free block that is large enough. One that can grow counts with the size that it can reach."""
+        index = bisect_left(pool.free, size, key=lambda entry: entry[0])
         if index == len(pool.free):
             return None
         if self.expandable:
-            sizes = (_could_become(block) for _, _, block in pool.free[index:])
-            best = next(sizes)
-            for could_become in sizes:
-                if could_become >= best:
+            sizes = (_possible_size(block) for _, _, block in pool.free[index:])
+            smallest = next(sizes)
+            for possible_size in sizes:
+                if possible_size >= smallest:
                     break
-                best, index = could_become, index + 1
+                smallest, index = possible_size, index + 1
         return pool.free.pop(index)[2]
 
     def _new_block(self, pool: _Pool, size: int) -> Block | None:
         """A block of new memory, or None if the card has too little."""
         if self.expandable:
-            return self._expanded(pool, size)
+            return self._expand(pool, size)
         shared = pool is self._small or size < PACKED
-        size = pool.segment if shared else _rounded(size, SMALL_SEGMENT)
-        return self._segment(pool, size) if self._reserve(size) else None
+        size = pool.segment if shared else _round_up(size, SMALL_SEGMENT)
+        return self._new_segment(pool, size) if self._reserve(size) else None
 
-    def _segment(self, pool: _Pool, size: int, is_mapped: bool = True) -> Block:
+    def _new_segment(self, pool: _Pool, size: int, is_mapped: bool = True) -> Block:
         address = self._next_address
-        self._next_address += _rounded(size, LARGE_SEGMENT)  # so that pages start at multiples of their size
+        self._next_address += _round_up(size, LARGE_SEGMENT)  # so that pages start at multiples of their size
         return Block(pool, address, size, is_mapped=is_mapped)
 
     def _reserve(self, size: int) -> bool:
@@ -158,13 +158,13 @@ class CachingAllocator:
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, self.reserved_bytes)
         return True
 
-    def _expanded(self, pool: _Pool, size: int) -> Block | None:
+    def _expand(self, pool: _Pool, size: int) -> Block | None:
         """A free block at the lowest address where mapping more pages makes room."""
-        starts = (each.before if each.before and each.before.is_free else each for _, each in pool.unmapped)
-        block = next((start for start in starts if _room(start, size) >= size), None)
+        candidates = (gap.before if gap.before and gap.before.is_free else gap for _, gap in pool.unmapped)
+        block = next((candidate for candidate in candidates if _room(candidate, size) >= size), None)
         if block is None:
-            card_bytes = self.limit_bytes or MOST_BYTES
-            block = self._segment(pool, _rounded(card_bytes + card_bytes // 8, pool.segment), is_mapped=False)
+            card_bytes = self.limit_bytes or MAX_BYTES
+            block = self._new_segment(pool, _round_up(card_bytes + card_bytes // 8, pool.segment), is_mapped=False)
             pool.insert(block)
         if not block.is_mapped and not (block := self._map(block, min(block.size, size))):
             return None
@@ -176,37 +176,37 @@ class CachingAllocator:
 
     def _map(self, block: Block, size: int) -> Block | None:
         """Back the first `size` bytes, rounded up to whole pages, with memory. None if the card has too little."""
-        size = _rounded(size, block.pool.segment)
+        size = _round_up(size, block.pool.segment)
         if not self._reserve(size):
             return None
         block.pool.remove(block)
         if size < block.size:
             block.pool.insert(block.cut(size))
         block.is_mapped = True
-        return self._insert_joined(block)
+        return self._merge_and_insert(block)
 
     def _unmap(self, block: Block) -> None:
         """Return the whole pages of a free block to the card."""
-        page = block.pool.segment
-        start, end = _rounded(block.address, page), (block.address + block.size) // page * page
+        page_size = block.pool.segment
+        start, end = _round_up(block.address, page_size), (block.address + block.size) // page_size * page_size
         if start >= end:
             return
         block.pool.remove(block)
         if start > block.address:
-            first, block = block, block.cut(start - block.address)
-            block.pool.insert(first)
+            head, block = block, block.cut(start - block.address)
+            block.pool.insert(head)
         if end < block.address + block.size:
             block.pool.insert(block.cut(end - start))
         block.is_mapped = False
         self.reserved_bytes -= end - start
-        self._insert_joined(block)
+        self._merge_and_insert(block)
 
-    def _insert_joined(self, block: Block) -> Block:
-        """Join a block that is in no list with its neighbours of the same kind, and put it into its list."""
-        for other in (block.before, block.after):
-            if other and other.is_free and other.is_mapped == block.is_mapped:
-                block.pool.remove(other)
-                first, last = (other, block) if other is block.before else (block, other)
+    def _merge_and_insert(self, block: Block) -> Block:
+        """Merge a block that is in no list with its neighbours of the same kind, and insert it into its list."""
+        for neighbour in (block.before, block.after):
+            if neighbour and neighbour.is_free and neighbour.is_mapped == block.is_mapped:
+                block.pool.remove(neighbour)
+                first, last = (neighbour, block) if neighbour is block.before else (block, neighbour)
                 block.before, block.after = first.before, last.after
                 block.address, block.size = first.address, first.size + last.size
         if block.before:
@@ -217,17 +217,17 @@ class CachingAllocator:
         return block
 
 
-def _rounded(size: int, unit: int) -> int:
+def _round_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _could_become(block: Block) -> int:
+def _possible_size(block: Block) -> int:
     return block.size + (block.after.size if block.after and not block.after.is_mapped else 0)
 
 
-def _room(block: Block | None, enough: int) -> int:
-    """The bytes of free and of unmapped neighbours from this block on, counted until there are enough."""
+def _room(block: Block | None, needed: int) -> int:
+    """The bytes of this block and the free or unmapped blocks after it, counted until `needed` is reached."""
     room = 0
-    while room < enough and block and block.is_free:
+    while room < needed and block and block.is_free:
         room, block = room + block.size, block.after
     return room

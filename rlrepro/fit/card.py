@@ -1,11 +1,11 @@
-"""A card that is not there: tensors that a script moves to "cuda" are told apart from those in host memory."""
+"""A simulated card: tensors that a script moves to "cuda" are counted apart from those in host memory."""
 
 from contextlib import ExitStack, contextmanager, nullcontext
 from unittest.mock import MagicMock, patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim.optimizer import _foreach_supported_types as of_optimizers
+from torch.optim.optimizer import _foreach_supported_types as optimizer_types
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from rlrepro.lab.storage_tracker import StorageCount, _storages
 
 CARD, CPU = torch.device("cuda", 0), torch.device("cpu")
-DEVICE_OF_FAKE = FakeTensor.device
-ANSWERS = {  # what torch.cuda answers on a machine with one card
+FAKE_DEVICE = FakeTensor.device
+RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one card
     "is_available": True,
     "is_bf16_supported": True,
     "device_count": 1,
@@ -28,56 +28,56 @@ ANSWERS = {  # what torch.cuda answers on a machine with one card
 
 
 class CardCount(StorageCount):
-    """Counts what the card holds; `host` counts the rest. All tensors are on torch's CPU: a new one is on the card if
-    the call asks for it, or if one of its arguments is."""
+    """Counts what the card holds; `host` counts the rest. For torch, all tensors are on the CPU. A new one counts as on
+    the card if the call requests that device, or if one of its arguments is there."""
 
     def __init__(self):
         super().__init__(None, CPU)
         self.host = StorageCount(None, CPU)
-        self.inside = False  # an operator, where every device is torch's CPU
-        self.target = None  # where the current call puts its results: True for the card, None for where arguments are
+        self.inside = False  # an operator, where the device of every tensor is torch's CPU
+        self.target = None  # device of the current call's results: True for the card, None for that of the arguments
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs, outside, self.inside = kwargs or {}, self.inside, True
+        kwargs, was_inside, self.inside = kwargs or {}, self.inside, True
         try:
-            return self._counted_call(func, args, kwargs)
+            return self._call_and_count(func, args, kwargs)
         finally:
-            self.inside = outside
+            self.inside = was_inside
 
-    def _counted_call(self, func, args, kwargs):
+    def _call_and_count(self, func, args, kwargs):
         on_card = self.holds((args, kwargs)) if self.target is None else self.target
         with self.leaving_out():
-            self._count(func, (args, kwargs), made=False)
+            self._count(func, (args, kwargs), created=False)
         result = func(*args, **kwargs)
         with nullcontext() if on_card else self.leaving_out():
             self._count(func, result)
         if not on_card:
-            self.host._count(func, [each for each in tree_leaves(result) if not self.holds(each)])
+            self.host._count(func, [leaf for leaf in tree_leaves(result) if not self.holds(leaf)])
         return result
 
     def holds(self, values) -> bool:
         """Whether any of these tensors is on the card."""
-        outside, self.inside = self.inside, True
-        values = tree_map_only(torch.Tensor, _unwrapped, values)
-        found = any(storage._cdata in self._counted for storage in _storages(values, "cpu"))
-        self.inside = outside
-        return found
+        was_inside, self.inside = self.inside, True
+        values = tree_map_only(torch.Tensor, _unwrap, values)
+        on_card = any(storage._cdata in self._counted for storage in _storages(values, "cpu"))
+        self.inside = was_inside
+        return on_card
 
     def device_of(self, tensor: FakeTensor) -> torch.device:
-        """What `tensor.device` is in this run."""
+        """The value of `tensor.device` in this run."""
         if self.inside or tensor.fake_mode.in_kernel_invocation:
-            return DEVICE_OF_FAKE.__get__(tensor)
+            return FAKE_DEVICE.__get__(tensor)
         return CARD if self.holds(tensor) else CPU
 
 
-def _unwrapped(tensor):
+def _unwrap(tensor):
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
 
 
 class CardDevice(TorchFunctionMode):
-    """Lets code ask for "cuda" and for the device of a tensor."""
+    """Lets code request "cuda" and read the device of a tensor."""
 
     def __init__(self, count: CardCount):
         super().__init__()
@@ -96,7 +96,7 @@ class CardDevice(TorchFunctionMode):
         if func is torch.Tensor.pin_memory:
             return args[0]
         if func in (torch.Tensor.cuda, torch.Tensor.cpu):
-            return self._moved(args[0], func is torch.Tensor.cuda)
+            return self._move(args[0], func is torch.Tensor.cuda)
         if func is torch.Tensor.to and len(args) > 1 and isinstance(args[1], torch.Tensor):
             args = (
                 args[0],
@@ -108,37 +108,37 @@ class CardDevice(TorchFunctionMode):
         if target is None:
             return func(*args, **kwargs)
         if func is torch.Tensor.to:
-            dtypes = [each for each in (*args[1:], *kwargs.values()) if isinstance(each, torch.dtype)]
-            return self._moved(args[0], target, *dtypes, memory_format=kwargs.get("memory_format"))
+            dtypes = [argument for argument in (*args[1:], *kwargs.values()) if isinstance(argument, torch.dtype)]
+            return self._move(args[0], target, *dtypes, memory_format=kwargs.get("memory_format"))
         if func is torch.as_tensor and isinstance(args[0], torch.Tensor):
-            return self._moved(func(*args, **kwargs), target)
+            return self._move(func(*args, **kwargs), target)
         if func in (torch.as_tensor, torch.tensor) and target:
-            return self._moved(func(*args, **kwargs), True)
+            return self._move(func(*args, **kwargs), True)
         return self._call(target, func, *args, **kwargs)
 
-    def _moved(self, tensor, to_card: bool, dtype=None, **layout):
+    def _move(self, tensor, to_card: bool, dtype=None, **layout):
         copy = self.count.holds(tensor) != to_card
         return self._call(to_card, torch.Tensor.to, tensor, "cpu", dtype or tensor.dtype, copy=copy, **layout)
 
     def _call(self, target: bool, func, *args, **kwargs):
-        earlier, self.count.target = self.count.target, target
+        previous, self.count.target = self.count.target, target
         try:
             return func(*args, **kwargs)
         finally:
-            self.count.target = earlier
+            self.count.target = previous
 
 
 def _on_cpu(func, args, kwargs):
-    """(whether the device that is asked for is the card, or None; the arguments with torch's CPU in its place)."""
+    """(whether the requested device is the card, None without one; the arguments with torch's CPU in its place)."""
     if func in (torch.device, torch._C._nn._parse_to):
         return None, args, kwargs
-    asked = [value for value in args if is_device(value)]
+    devices = [value for value in args if is_device(value)]
     if kwargs.get("device") is not None:
-        asked.append(kwargs["device"])
+        devices.append(kwargs["device"])
         kwargs["device"] = CPU
-    if not asked:
+    if not devices:
         return None, args, kwargs
-    is_card = isinstance(asked[0], int) or torch.device(asked[0]).type == "cuda"
+    is_card = isinstance(devices[0], int) or torch.device(devices[0]).type == "cuda"
     return is_card, tuple(CPU if is_device(value) else value for value in args), kwargs
 
 
@@ -149,8 +149,8 @@ def is_device(value) -> bool:
 
 @contextmanager
 def one_card(count: CardCount):
-    """Torch behaves as on a machine with a card, as far as Python can tell. autocast follows the operators that it
-    casts on a CPU."""
+    """Make torch behave as on a machine with one card, as far as Python code can see. Autocast casts the operators that
+    it casts on a CPU."""
     init = torch.amp.autocast_mode.autocast.__init__
 
     def autocast(self, device_type, dtype=None, *args, **kwargs):
@@ -159,8 +159,8 @@ def one_card(count: CardCount):
         init(self, device_type, dtype, *args, **kwargs)
 
     with ExitStack() as stack:
-        for name, answer in ANSWERS.items():
-            stack.enter_context(patch.object(torch.cuda, name, lambda *_, answer=answer, **__: answer))
+        for name, value in RETURN_VALUES.items():
+            stack.enter_context(patch.object(torch.cuda, name, lambda *_, value=value, **__: value))
         stack.enter_context(patch.object(torch.backends.cudnn, "is_acceptable", lambda _: False))
         stack.enter_context(patch.object(FakeTensor, "device", property(count.device_of)))
         stack.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", autocast))
@@ -169,21 +169,21 @@ def one_card(count: CardCount):
 
 @contextmanager
 def like_ordinary_tensors():
-    """Optimizers and clipping choose between their implementations as they do for ordinary tensors, and a module that
-    is moved keeps its parameters, with new data."""
+    """Make optimizers and gradient clipping choose the implementation that they choose for ordinary tensors. A module
+    that is moved keeps its parameters, with new data."""
 
-    def set_data(tensor, applied):
-        tensor.data = applied.data
+    def set_data(tensor, converted):
+        tensor.data = converted.data
 
-    def initialized(module, *args, **kwargs):
+    def initialize(module, *args, **kwargs):
         return module(*args, **kwargs)
 
-    lists = _foreach_utils._foreach_supported_types, of_optimizers
-    for types in lists:
+    type_lists = _foreach_utils._foreach_supported_types, optimizer_types
+    for types in type_lists:
         types.append(FakeTensor)
     try:
-        with patch("torch.utils.swap_tensors", set_data), patch("torch.nn.utils.skip_init", initialized):
+        with patch("torch.utils.swap_tensors", set_data), patch("torch.nn.utils.skip_init", initialize):
             yield
     finally:
-        for types in lists:
+        for types in type_lists:
             types.remove(FakeTensor)

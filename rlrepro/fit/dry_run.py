@@ -1,6 +1,6 @@
 """Runs a library's own code on tensors that have shapes but take no memory, and counts what would be live.
 
-The tensors are torch's FakeTensors. They are counted as VirtualCard counts, so a plan and a card agree to the byte.
+The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a plan and a card agree to the byte.
 """
 
 import warnings
@@ -26,7 +26,7 @@ from rlrepro.fit.zero_memory_tensors import (
 )
 from rlrepro.lab.storage_tracker import StorageCount
 
-REDUCED_LOSSES = (  # their mean is a view of what it is a mean of, so that stays as long as the loss
+REDUCED_LOSSES = (  # their mean is a view of the single losses, so these live as long as the mean
     torch.ops.aten.mse_loss.default,
     torch.ops.aten.smooth_l1_loss.default,
 )
@@ -38,8 +38,8 @@ class DryRun:
     Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them works, and code that
     branches on them takes one of the branches.
 
-    A peak is an array of two numbers of bytes: live tensors without and with what operators need while they run, as
-    far as `operators` knows it. With `copied_to_card`, arrays that become tensors are counted, since they are copied to
+    A peak is an array of two byte counts: live tensors without and with what operators need while they run, as far as
+    `operators` knows it. With `copied_to_card`, arrays that become tensors are counted, since they are copied to
     a GPU; on a CPU, a tensor shares the array's memory.
     """
 
@@ -58,7 +58,7 @@ class DryRun:
         conversion = BlankArraysToTensors(nullcontext if self._copied else self.count.leaving_out)
         settings = default_settings(torch.device("cpu"))
         self._stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # a minibatch of one is only tried
+        warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
         for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
             self._stack.enter_context(context)
         return self
@@ -78,18 +78,18 @@ class DryRun:
             return copy_together(modules, fake_copy)
 
     def record(self, trace: AllocationTrace) -> None:
-        """Report each allocation and free from now on."""
+        """Record each allocation and free in `trace` from now on."""
         self._trace, self.count.changed = trace, trace.changed
         if self._operators.workspaces:
-            trace.changed(-2, self._operators.workspaces, made=True)
+            trace.changed(-2, self._operators.workspaces, created=True)
 
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
-        """The peak during `fn()`, including what was live before, and its result."""
-        earlier = self.peaks()
+        """The peak during `fn()`, including what was live before, and the result of `fn`."""
+        previous = self.peaks()
         self.restart()
         result = fn()
         peaks = self.peaks()
-        self.restart(np.maximum(earlier, peaks))
+        self.restart(np.maximum(previous, peaks))
         return peaks, result
 
     def peaks(self) -> np.ndarray:
@@ -101,8 +101,8 @@ class DryRun:
         self.count.peak_bytes, self.with_temporaries = (max(int(peak), self.count.live_bytes) for peak in peaks)
 
     def count_operator(self, func, args, kwargs, result):
-        """Count what an operator needed while it ran. Returns its result, with the parts whose size fake tensors don't
-        know in the size that was measured."""
+        """Count what an operator needed while it ran. Returns its result; parts whose size fake tensors don't know have
+        the measured size."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args, kwargs))
         if func in REDUCED_LOSSES and not result.dim():
@@ -111,12 +111,12 @@ class DryRun:
         live = self.count.live_bytes + temporary + self._operators.workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         if self._trace:
-            self._trace.briefly(temporary)
+            self._trace.record_temporary(temporary)
         return result
 
     @staticmethod
     def _with_sizes(parts, sizes):
-        """The parts of a result, where empty ones get the sizes that were measured."""
+        """The parts of a result, with the measured sizes for empty parts."""
         if sizes is None or not all(isinstance(part, torch.Tensor) for part in parts):
             return parts
         if len(sizes) != sum(part.dim() for part in parts):
@@ -133,7 +133,7 @@ class DryRun:
         self._cache(module, "forward", unless=torch.is_grad_enabled)
 
     def cache_steps(self, optimizer: torch.optim.Optimizer) -> None:
-        """Trace only one step of an optimizer that has its state. Later steps count what that one needed."""
+        """Trace only one step of an optimizer that has its state. Later steps count what that step needed."""
         self._cache(optimizer, "step", unless=lambda: False)
 
     def _cache(self, owner, name: str, unless: Callable[[], bool]) -> None:
@@ -144,15 +144,15 @@ class DryRun:
                 return method(*args, **kwargs)
             key = tuple(tuple(leaf.shape) for leaf in tree_leaves((args, kwargs)) if hasattr(leaf, "shape"))
             if key not in cached:
-                before = self.count.live_bytes
+                live_before = self.count.live_bytes
                 peaks, result = self.peak_of(lambda: method(*args, **kwargs))
                 layout = tree_map_only(torch.Tensor, _Layout.of, result)
-                cached[key] = peaks - before, layout
+                cached[key] = peaks - live_before, layout
                 return result
-            more, layout = cached[key]
+            extra, layout = cached[key]
             if not self._forwards_are_free:
-                self.restart(np.maximum(self.peaks(), self.count.live_bytes + more))
-            return tree_map_only(_Layout, lambda each: each.empty(), layout)
+                self.restart(np.maximum(self.peaks(), self.count.live_bytes + extra))
+            return tree_map_only(_Layout, lambda leaf: leaf.empty(), layout)
 
         setattr(owner, name, cached_method)
 
@@ -181,12 +181,12 @@ class _Layout:
 
 
 ITEM = "rlrepro_item"  # on a fake tensor: what .item() returns
-ANY = torch.ops.aten.any, torch.ops.aten._is_any_true  # the second is anomaly detection's
+ANY = torch.ops.aten.any, torch.ops.aten._is_any_true  # anomaly detection uses the second
 
 
 class _Operators(TorchDispatchMode):
-    """Reports each operator to the run, and answers `.item()` of a fake tensor: True for `all` (of isfinite, say),
-    False for `any` (of isnan, say), and one otherwise."""
+    """Reports each operator to the run, and provides the result of `.item()` for a fake tensor: True for `all` (as of
+    isfinite), False for `any` (as of isnan), and one otherwise."""
 
     def __init__(self, run: DryRun):
         super().__init__()
@@ -196,8 +196,8 @@ class _Operators(TorchDispatchMode):
         if func is torch.ops.prim.device.default:
             return args[0].fake_device  # a shortcut, since it is called so often
         if func is torch.ops.aten._local_scalar_dense.default:
-            one = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
-            return chosen_branch(getattr(args[0], ITEM, one))
+            default = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
+            return chosen_branch(getattr(args[0], ITEM, default))
         if func is torch.ops.aten.index.Tensor and masks_keep_all():
             with self.run.count.leaving_out():
                 args = args[0], [row for index in args[1] for row in _rows(index)]
@@ -211,7 +211,7 @@ class _Operators(TorchDispatchMode):
 
 
 def _rows(index) -> list:
-    """The indices that a mask stands for if it is all true, of any value; other indices as they are."""
+    """The indices that an all-true mask selects, with arbitrary values; other indices are returned unchanged."""
     if index is None or index.dtype is not torch.bool:
         return [index]
     return [torch.zeros(index.numel(), dtype=torch.long) for _ in index.shape]

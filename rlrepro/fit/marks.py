@@ -1,12 +1,12 @@
-"""What a training script says to the planner. Outside a plan these do nothing, and none of them imports torch."""
+"""Marks for the planner in a training script. They do nothing outside a plan, and none of them imports torch."""
 
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 
-_stages = []  # of the dry run in progress: a function that makes a stage's context
-_chosen = []  # values that code is told it has read
+_stages = []  # of the dry run in progress: a function that returns a stage's context
+_read_values = []  # values that `.item()` and the like return
 _notes = []  # of the dry run in progress: a dict whose keys are its notes
-_masks = []  # not empty while masks are all true
+_all_true_masks = []  # not empty while masks are all true
 ATTRIBUTE = "__rlrepro_update__"
 
 
@@ -17,29 +17,29 @@ def stage(name: str):
 
 @contextmanager
 def reads(value):
-    """In this block, a plan answers `value` where the code reads a number from a tensor (`.item()`, `if tensor:`), and
-    so takes the branch that you choose. Otherwise it answers 1, or True."""
-    _chosen.append(value)
+    """In this block, code that reads a number from a tensor (`.item()`, `if tensor:`) gets `value` in a plan, and so
+    takes the branch that you choose. Elsewhere it gets 1, or True."""
+    _read_values.append(value)
     try:
         yield
     finally:
-        _chosen.pop()
+        _read_values.pop()
 
 
 @contextmanager
 def keeps_all():
-    """In this block, a plan takes masks that choose rows (`rows[mask]`) to be all true. Outside it, it can't plan them:
-    the size of what they choose depends on values."""
-    _masks.append(True)
+    """In this block, a plan assumes that masks which select rows (`rows[mask]`) are all true. Elsewhere, it can't plan
+    them, because the number of selected rows depends on values."""
+    _all_true_masks.append(True)
     try:
         yield
     finally:
-        _masks.pop()
+        _all_true_masks.pop()
 
 
 def plannable(make: Callable | None = None, **sizes) -> Callable:
-    """Marks the function that `rlrepro fit train.py` plans: one update, `step(state, **sizes)`, where `make()` builds
-    the state; or, without `make`, a function that trains, of which the first updates are planned."""
+    """Mark the function that `rlrepro fit train.py` plans: one update, `step(state, **sizes)`, where `make()` builds
+    the state; or, without `make`, a function that trains, whose first updates are planned."""
 
     def mark(function):
         setattr(function, ATTRIBUTE, (make, sizes))
@@ -49,16 +49,16 @@ def plannable(make: Callable | None = None, **sizes) -> Callable:
 
 
 def chosen_branch(value):
-    """What `reads` says, or `value`."""
-    return _chosen[-1] if _chosen else value
+    """The value that `reads` has set, or else `value`."""
+    return _read_values[-1] if _read_values else value
 
 
 def masks_keep_all() -> bool:
-    return bool(_masks)
+    return bool(_all_true_masks)
 
 
 def note(text: str) -> None:
-    """Adds what was planned otherwise than it will run to the notes of the plan."""
+    """Add a note to the plan: something was planned differently from how it will run."""
     if _notes:
         _notes[-1][text] = None
 

@@ -1,4 +1,4 @@
-"""What operators of a dry run need on top of their results: each is run once for real, alone, on a few rows."""
+"""Measures what operators of a dry run need on top of their results: each runs once for real, alone, on a few rows."""
 
 from fractions import Fraction
 
@@ -8,11 +8,11 @@ from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from rlrepro.lab.memory import peak_memory
 
-ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # few and more: on a GPU, libraries choose other algorithms for very few
-DIRECTLY = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
+ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # small and large: on a GPU, libraries choose other algorithms for very few
+DIRECT_LIMIT = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
 RNN, RNN_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
-RECURRENT = {RNN: (128, 256), RNN_BACKWARD: (128, 256)}  # rows: fewer are mostly what a workspace is rounded up by
-ROWS_IN_DIM = {  # of the operators whose rows are not their longest dimension
+RECURRENT = {RNN: (128, 256), RNN_BACKWARD: (128, 256)}  # rows: with fewer, a workspace is mostly rounding
+ROWS_IN_DIM = {  # for operators whose rows are not their longest dimension
     torch.ops.aten.convolution.default: 0,
     torch.ops.aten.convolution_backward.default: 0,
     RNN: 1,
@@ -26,7 +26,7 @@ class MeasuredAlone:
 
     def __init__(self, device: torch.device):
         self.device, self.workspaces, self.is_known = device, 0, True
-        self._cases = {}  # (operator, sizes) -> (bytes on top, sizes of the results)
+        self._cases = {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
         self.unknown = set()  # names of the operators that could not be run
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
@@ -43,42 +43,43 @@ class MeasuredAlone:
     def _case(self, func, args, kwargs):
         key = func, sizes_of((args, kwargs))
         if key not in self._cases:
-            self._cases[key] = self._extrapolated(func, args, kwargs)
+            self._cases[key] = self._extrapolate(func, args, kwargs)
         return self._cases[key]
 
-    def _extrapolated(self, func, args, kwargs):
+    def _extrapolate(self, func, args, kwargs):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if not tensors:
             return 0, None
         largest = max(tensors, key=torch.Tensor.numel)
         dim, counts = ROWS_IN_DIM.get(func), RECURRENT.get(func, ROWS["cpu"])
         rows = max(largest.shape, default=1) if dim is None else tensors[0].shape[dim]
-        is_small = total_bytes(tensors) <= DIRECTLY
+        is_small = total_bytes(tensors) <= DIRECT_LIMIT
         if is_small and (func not in RECURRENT or rows <= counts[1]):
             return self._run(func, args, kwargs)
-        cut = _cut_sequences if func in RECURRENT else _cut
+        resize = _cut_sequences if func in RECURRENT else _cut
         if rows <= counts[1]:
             counts = ROWS["cpu"]
-        few, more = (self._run(func, *cut((args, kwargs), rows, count, dim)) for count in counts)
-        if few[1] is None or more[1] is None or len(few[1]) != len(more[1]):
+        small, large = (self._run(func, *resize((args, kwargs), rows, count, dim)) for count in counts)
+        if small[1] is None or large[1] is None or len(small[1]) != len(large[1]):
             return 0, None
-        step = Fraction(rows - counts[0], counts[1] - counts[0])
-        on_top, *sizes = (
-            max(0, round(a + (b - a) * step)) for a, b in zip((few[0], *few[1]), (more[0], *more[1]), strict=True)
+        fraction = Fraction(rows - counts[0], counts[1] - counts[0])
+        temporary, *sizes = (
+            max(0, round(a + (b - a) * fraction))
+            for a, b in zip((small[0], *small[1]), (large[0], *large[1]), strict=True)
         )
-        return on_top, tuple(sizes)
+        return temporary, tuple(sizes)
 
     def _run(self, func, args, kwargs):
         key = func, "alone", sizes_of((args, kwargs))
         if key not in self._cases:
-            self._cases[key] = self._measured(func, args, kwargs)
+            self._cases[key] = self._measure(func, args, kwargs)
         return self._cases[key]
 
-    def _measured(self, func, args, kwargs):
+    def _measure(self, func, args, kwargs):
         results = []
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():
-                args, kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
+                args, kwargs = tree_map_only(torch.Tensor, self._materialize, (args, kwargs))
                 if func is RNN_BACKWARD:
                     args = _with_workspace(*args)
                 memory = peak_memory(lambda: results.append(func(*args, **kwargs)), device=str(self.device), warmup=0)
@@ -87,16 +88,16 @@ class MeasuredAlone:
             return 0, None
         return memory.peak_bytes - max(0, memory.held_bytes), sizes_of(results)[1:]
 
-    def _real(self, tensor):
+    def _materialize(self, tensor):
         real = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
         return real.fill_(1 if tensor.is_floating_point() or tensor.dtype is torch.bool else 0)
 
 
 def _with_workspace(*args):
-    """The arguments of RNN_BACKWARD with the workspace of a forward pass: oneDNN trusts it, and a made-up one lets it
-    read memory that is not its own."""
+    """The arguments of RNN_BACKWARD with the workspace of a real forward pass. oneDNN does not check it, and reads
+    outside its memory if the workspace is made up."""
     tensors, (reverse, mode, hidden, layers, biases, _, bidirectional, sizes, batch_first) = args[:7], args[13:22]
-    with torch.enable_grad():  # otherwise it makes none
+    with torch.enable_grad():  # otherwise, the forward pass returns none
         *_, workspace = RNN(*tensors, reverse, sizes, mode, hidden, layers, biases, bidirectional, batch_first, True)
     return (*args[:22], workspace)
 
@@ -104,31 +105,31 @@ def _with_workspace(*args):
 def _cut(values, rows: int, count: int, dim: int | None):
     """These arguments with `count` rows in place of `rows`."""
 
-    def cut(leaf):
+    def cut_leaf(leaf):
         if isinstance(leaf, torch.Tensor):
-            where = range(leaf.dim()) if dim is None else [dim] if dim < leaf.dim() else []
-            shape = [count if each in where and size == rows else size for each, size in enumerate(leaf.shape)]
-            return leaf if list(leaf.shape) == shape else _like(leaf, shape)
+            dims = range(leaf.dim()) if dim is None else [dim] if dim < leaf.dim() else []
+            shape = [count if index in dims and size == rows else size for index, size in enumerate(leaf.shape)]
+            return leaf if list(leaf.shape) == shape else _resized(leaf, shape)
         return count if type(leaf) is int and leaf == rows and dim is None else leaf
 
-    return tree_map(cut, values)
+    return tree_map(cut_leaf, values)
 
 
 def _cut_sequences(values, rows: int, count: int, dim: int):
-    """The same for a recurrent layer, whose states (rows, hidden) have another dimension than its sequences."""
+    """The same for a recurrent layer, whose states (rows, hidden) have rows in another dimension than its sequences."""
     (sequence, *tensors), kwargs = values
-    weights, others = tensors[:4], tensors[4:]
+    weights, remaining = tensors[:4], tensors[4:]
     states = [
-        _cut(leaf, rows, count, 0 if isinstance(leaf, torch.Tensor) and leaf.dim() == 2 else dim) for leaf in others
+        _cut(leaf, rows, count, 0 if isinstance(leaf, torch.Tensor) and leaf.dim() == 2 else dim) for leaf in remaining
     ]
     return (_cut(sequence, rows, count, dim), *weights, *states), kwargs
 
 
-def _like(tensor, shape):
-    """A tensor of that shape whose dimensions lie in memory in the same order."""
+def _resized(tensor, shape):
+    """A tensor of that shape whose dimensions have the same order in memory."""
     order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
-    made = torch.empty([shape[dim] for dim in order], dtype=tensor.dtype, device="meta")
-    return made.permute([order.index(dim) for dim in range(tensor.dim())])
+    contiguous = torch.empty([shape[dim] for dim in order], dtype=tensor.dtype, device="meta")
+    return contiguous.permute([order.index(dim) for dim in range(tensor.dim())])
 
 
 def sizes_of(values) -> tuple[int, ...]:

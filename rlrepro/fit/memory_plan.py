@@ -21,7 +21,7 @@ class CannotPlan(ValueError):
 
 
 def check_size(name: str, size, *, optional: bool = False) -> None:
-    """Raise CannotPlan for a size that is not a positive whole number, or None if it is optional."""
+    """Raise CannotPlan unless the size is a positive whole number, or None for an optional size."""
     is_whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
     if not (optional and size is None) and not (is_whole and size >= 1):
         raise CannotPlan(f"{name} must be a whole number, at least 1; found {size!r}")
@@ -36,8 +36,8 @@ class Plan:
     to the bytes that operators need on top (their workspaces), as measured on this machine (a different card may choose
     different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory that the
     allocator caches or loses to fragmentation: see `reserved()`. `host_stages` maps stages to the bytes that arrays and
-    tensors take outside the card meanwhile; it is empty if that is not known. `notes` say what was planned otherwise
-    than it will run.
+    tensors take outside the card meanwhile; it is empty if that is not known. `notes` say what was planned
+    differently from how it will run.
     """
 
     sizes: dict[str, int | None]
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def host_bytes(self) -> int | None:
-        """The most that arrays and tensors take outside the card; None if that is not known."""
+        """The peak of arrays and tensors outside the card, in bytes; None if that is not known."""
         return max(self.host_stages.values(), default=None)
 
     @property
@@ -86,17 +86,18 @@ class Plan:
         return self._planner.largest(self, size, self._limit_bytes(gib), multiple_of)
 
     def reserved(self, *others: Plan, expandable_segments: bool = False, reserve_gib: float = RESERVE_GIB) -> Reserved:
-        """What torch's caching allocator reserves for two such updates, and then two with the sizes of each of the
-        other plans of it: changing sizes leave gaps. Only for updates of your own. Margins are not included.
+        """What torch's caching allocator reserves for two of these updates, and then for two with the sizes of each of
+        the `others`, which are plans of the same update: changing sizes leave gaps. Margins are not included. This is
+        only available for updates of your own.
 
         Args:
             expandable_segments: as "expandable_segments:True" in PYTORCH_CUDA_ALLOC_CONF
-            reserve_gib: what the card holds outside torch: by default half a GiB for the CUDA context and the kernels
-                that torch's libraries load. What nvidia-smi shows for your process, less torch.cuda.memory_reserved(),
-                is the figure for your card. Add what a simulator takes there.
+            reserve_gib: memory on the card outside torch: by default, half a GiB for the CUDA context and the kernels
+                that torch's libraries load. To measure it on your card, subtract torch.cuda.memory_reserved() from what
+                nvidia-smi shows for your process. Add what a simulator takes there.
         """
         if not hasattr(self._planner, "trace"):
-            raise CannotPlan("what is reserved is planned for updates of your own, by plan_update")
+            raise CannotPlan("reserved() is only available for updates of your own, planned with plan_update")
         trace = self._planner.trace(self, *others)
         return Reserved.of(trace, expandable_segments=expandable_segments, reserve_gib=reserve_gib)
 

@@ -1,11 +1,11 @@
-"""What fake tensors can't tell about an operator, measured on this machine.
+"""Measures on this machine what fake tensors don't show about an operator.
 
-That is the memory it needs while it runs (the workspace of a convolution), and results whose size only the operator
-knows (the workspace that an LSTM keeps).
+That is the memory that it needs while it runs (the workspace of a convolution), and the size of results that only the
+operator knows (the workspace that an LSTM keeps).
 
 Each operator is run with two small numbers of rows. Both quantities grow linearly with the rows, so they can be
-extrapolated to any number of rows. Those of recurrent layers grow in steps, so these are measured alone, at the size in
-question.
+extrapolated to any number of rows. For recurrent layers, they grow in steps, so these layers are measured alone, at the
+size in question.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.measured_alone import DIRECTLY, RECURRENT, ROWS, MeasuredAlone, sizes_of, total_bytes
+from rlrepro.fit.measured_alone import DIRECT_LIMIT, RECURRENT, ROWS, MeasuredAlone, sizes_of, total_bytes
 from rlrepro.lab.memory import peak_memory
 
 
@@ -32,44 +32,44 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Line:
-    """The same call with few and with more rows, to extrapolate from."""
+    """The same call with a small and with a large number of rows, to extrapolate from."""
 
-    few: _Call
-    more: _Call
+    small: _Call
+    large: _Call
 
     @property
     def is_comparable(self) -> bool:
         """Whether both calls have the same number of sizes."""
-        return len(self.few.sizes) == len(self.more.sizes) and len(self.few.results) == len(self.more.results)
+        return len(self.small.sizes) == len(self.large.sizes) and len(self.small.results) == len(self.large.results)
 
     @property
     def has_temporaries(self) -> bool:
-        return bool(self.few.temporary_bytes or self.more.temporary_bytes)
+        return bool(self.small.temporary_bytes or self.large.temporary_bytes)
 
     def step(self, sizes: tuple[int, ...]) -> Fraction | None:
-        """Where these sizes lie on the line from few (0) to more (1) and beyond; None if they are not those of this
-        call at another number of rows."""
-        if len(sizes) != len(self.few.sizes):
+        """Where these sizes lie on the line from `small` (0) to `large` (1) and beyond; None if they are not those of
+        this call with another number of rows."""
+        if len(sizes) != len(self.small.sizes):
             return None
         step = None
-        for few, more, size in zip(self.few.sizes, self.more.sizes, sizes, strict=True):
-            if few == more:
-                if size != few:
+        for small, large, size in zip(self.small.sizes, self.large.sizes, sizes, strict=True):
+            if small == large:
+                if size != small:
                     return None
             else:
-                step_here = Fraction(size - few, more - few)
-                if step not in (None, step_here):
+                fraction = Fraction(size - small, large - small)
+                if step not in (None, fraction):
                     return None
-                step = step_here
+                step = fraction
         return step
 
     def temporary_bytes(self, step: Fraction) -> int:
-        few, more = self.few.temporary_bytes, self.more.temporary_bytes
-        return max(0, round(few + (more - few) * step))
+        small, large = self.small.temporary_bytes, self.large.temporary_bytes
+        return max(0, round(small + (large - small) * step))
 
     def results(self, step: Fraction) -> tuple[int, ...]:
-        pairs = zip(self.few.results, self.more.results, strict=True)
-        return tuple(round(few + (more - few) * step) for few, more in pairs)
+        pairs = zip(self.small.results, self.large.results, strict=True)
+        return tuple(round(small + (large - small) * step) for small, large in pairs)
 
 
 class OperatorMemory:
@@ -80,18 +80,18 @@ class OperatorMemory:
         self._lines = {}  # by operator
         self._lines_with_temporaries = {}
         self._known_bytes = {}  # by operator and sizes
-        self._alone = self._device = None  # what measures recurrent layers, and where the others were measured
+        self._alone = self._device = None  # measures recurrent layers; the device on which all others were measured
         self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
 
     def measure(self, update: Callable[[int, int], None], calibration) -> None:
         """Run `update(rows, rows)` for real, twice, and measure each operator in it."""
         try:
-            few, more = (_calls(update, calibration, rows) for rows in ROWS[calibration.device.type])
+            small, large = (_calls(update, calibration, rows) for rows in ROWS[calibration.device.type])
         except torch.OutOfMemoryError:  # a large network on a GPU
-            few, more = (_calls(update, calibration, rows) for rows in ROWS["cpu"])
-        for func in few.keys() & more.keys():
-            if len(few[func]) == len(more[func]):  # otherwise it is called once for each row, or so
-                lines = map(_Line, few[func], more[func])
+            small, large = (_calls(update, calibration, rows) for rows in ROWS["cpu"])
+        for func in small.keys() & large.keys():
+            if len(small[func]) == len(large[func]):  # otherwise, the number of calls depends on the rows
+                lines = map(_Line, small[func], large[func])
                 self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_comparable]
         for func, lines in self._lines.items():
             if with_temporaries := [line for line in lines if line.has_temporaries]:
@@ -114,13 +114,13 @@ class OperatorMemory:
         if key not in self._known_bytes:
             matches = _matching(self._lines_with_temporaries[func], key[1])
             extrapolated = max((line.temporary_bytes(step) for line, step in matches), default=0)
-            self._known_bytes[key] = max(extrapolated, self._measured_alone(func, args, kwargs))
+            self._known_bytes[key] = max(extrapolated, self._measure_alone(func, args, kwargs))
         return self._known_bytes[key]
 
-    def _measured_alone(self, func, args, kwargs) -> int:
-        """The same at this very size, where that is small: there, what libraries round up to is a part that counts."""
-        small = total_bytes((args, kwargs)) <= DIRECTLY and self._device.type == "cpu"
-        return self._alone.temporary_bytes(func, args, kwargs) if small else 0
+    def _measure_alone(self, func, args, kwargs) -> int:
+        """The same at exactly this size, if it is small. There, the rounding of libraries is a considerable part."""
+        is_small = total_bytes((args, kwargs)) <= DIRECT_LIMIT and self._device.type == "cpu"
+        return self._alone.temporary_bytes(func, args, kwargs) if is_small else 0
 
     def results(self, func, args, kwargs=None) -> tuple[int, ...] | None:
         """The sizes of its results, flattened; None if the operator was not measured."""
@@ -154,8 +154,8 @@ def _matching(lines, sizes):
 
 
 class _Measuring(TorchDispatchMode):
-    """Measures each operator at its first call with given sizes. One that needed temporary memory (a convolution; the
-    slow ones do) is not computed again: values do not matter here, so its first result is reused."""
+    """Measures each operator at its first call with given sizes. One that needed temporary memory, as slow ones
+    such as convolutions do, is not computed again: values do not matter here, so its first result is reused."""
 
     def __init__(self, device):
         super().__init__()
@@ -175,14 +175,14 @@ class _Measuring(TorchDispatchMode):
         elif key in self._temporary_bytes or torch.Tag.pointwise in func.tags or func.is_view:
             result = call()
         else:
-            result, self._temporary_bytes[key] = self._measured(call)
-            is_real = all(each.is_floating_point() for each in tree_leaves(result) if isinstance(each, torch.Tensor))
+            result, self._temporary_bytes[key] = self._measure(call)
+            is_real = all(leaf.is_floating_point() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
             if self._temporary_bytes[key] and is_real and not func._schema.is_mutable:
                 self._results[key] = tree_map_only(torch.Tensor, torch.clone, result)
         self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._temporary_bytes.get(key, 0)))
         return result
 
-    def _measured(self, call):
+    def _measure(self, call):
         results = []
         memory = peak_memory(lambda: results.append(call()), device=str(self.device), warmup=0)
         return results[0], memory.peak_bytes - max(0, memory.held_bytes)

@@ -23,7 +23,7 @@ from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
 from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.machine import resolve_device
 
-UPDATE = "update"  # the stage of what is outside every `with stage(...)`
+UPDATE = "update"  # the stage of code outside every `with stage(...)`
 UPDATES = 2  # the first creates gradients and the optimizer's state
 
 
@@ -38,23 +38,23 @@ def plan_update(
     """Plan an update of any algorithm. `state = make()` builds networks, optimizers and whatever else an update needs,
     and `step(state, **sizes)` is one update. Both are run as they are, on tensors that take no memory.
 
-    Stages are what you name by `with rlrepro.fit.stage("learn"):`; what is outside of them is "update", and what
-    `make` needs while it runs is "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
+    Name stages by `with rlrepro.fit.stage("learn"):`. Code outside of them belongs to the stage "update", and all of
+    `make` to the stage "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
 
-    Numbers read from a tensor are ones: `with rlrepro.fit.reads(value):` chooses another branch. torch.compile is left
-    out, so modules are planned as they run without it. Autocast casts what it casts on a CPU, and recurrent layers and
-    attention keep what they keep there.
+    Numbers read from a tensor are ones: `with rlrepro.fit.reads(value):` chooses another branch. torch.compile does
+    nothing, so modules are planned as they run without it. Autocast casts the operators that it casts on a CPU, and
+    recurrent layers and attention keep the tensors that they keep there.
 
     Args:
-        device: "cuda", where what `make` and `step` put on "cuda" is counted, apart from what stays in host memory; or
-            "cpu", where every tensor is counted
-        device_memory_gib: of the card, for `plan.fits()`
-        sizes: arguments of `step`, and of `make` where it takes them; those that are whole numbers by default are
+        device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts
+            every tensor
+        device_memory_gib: memory of the card, for `plan.fits()`
+        sizes: arguments of `step`, and of `make` if it takes them; arguments whose defaults are whole numbers are
             sizes too
 
-    Raises CannotPlan, with the line of your code, for sizes that are not positive or that neither function takes, code
-    that needs the values of tensors to go on, an update that leaves more memory in use each time, and one that uses
-    nothing of the device.
+    Raises CannotPlan, with the line of your code, for sizes that are not positive or that neither function takes, for
+    code that depends on the values of tensors, for an update that leaves more memory in use each time, and for one that
+    uses nothing on the device.
     """
     for name, function in {"make": make, "step": step}.items():
         if not callable(function):
@@ -67,12 +67,12 @@ def plan_update(
 class OwnUpdatePlanner:
     """Plans one update at any sizes. What operators need is measured once, for all of them."""
 
-    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES, most=None):
-        """`most` maps a size to a function of all sizes: its value from which on a larger one changes nothing."""
+    def __init__(self, make: Callable, step: Callable, device: str, updates: int = UPDATES, max_sizes=None):
+        """`max_sizes` maps a size to a function of all sizes. It returns the value above which it has no effect."""
         self._device = str(device).partition(":")[0]
         if self._device not in ("cuda", "cpu"):
             raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
-        self._make, self._step, self._updates, self._most = make, step, updates, most or {}
+        self._make, self._step, self._updates, self._max_sizes = make, step, updates, max_sizes or {}
         self._operators = MeasuredAlone(resolve_device("cpu" if self._device == "cpu" else "auto"))
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
@@ -81,17 +81,17 @@ class OwnUpdatePlanner:
             check_size(name, size)
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
-        of_make, of_step = check_sizes(self._make, sizes), check_sizes(self._step, sizes, "state")
-        if unknown := sizes.keys() - of_make.keys() - of_step.keys():
+        make_sizes, step_sizes = check_sizes(self._make, sizes), check_sizes(self._step, sizes, "state")
+        if unknown := sizes.keys() - make_sizes.keys() - step_sizes.keys():
             raise CannotPlan(
-                f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(of_step) or 'none'}"
+                f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(step_sizes) or 'none'}"
             )
         with ONE_AT_A_TIME:
             run = OwnUpdateRun(self._device, self._operators)
             with run:
                 try:
                     run.updates(
-                        lambda: self._make(**of_make), lambda state: self._step(state, **of_step), self._updates
+                        lambda: self._make(**make_sizes), lambda state: self._step(state, **step_sizes), self._updates
                     )
                 except CannotPlan:
                     raise
@@ -119,16 +119,16 @@ class OwnUpdatePlanner:
         if size not in plan.sizes:
             raise CannotPlan(f"size must be one of {', '.join(plan.sizes) or 'none'}; found {size!r}")
         check_size("multiple_of", multiple_of)
-        most = self._most[size](plan.sizes) if size in self._most else None
+        max_size = self._max_sizes[size](plan.sizes) if size in self._max_sizes else None
 
         def is_hidden(low, high):
-            few, many = (self.trace(plan.at(**{size: value})).events for value in (low, high))
-            return few != many and len(few) >= len(many)  # more events: it is a number of steps, which takes time
+            small, large = (self.trace(plan.at(**{size: value})).events for value in (low, high))
+            return small != large and len(small) >= len(large)  # more events: it is a number of steps, which takes time
 
         def peak(value):
             return plan.at(**{size: value}).peak_bytes
 
-        return largest_multiple(peak, limit, multiple_of, plan.sizes[size], most, is_hidden)
+        return largest_multiple(peak, limit, multiple_of, plan.sizes[size], max_size, is_hidden)
 
 
 class OwnUpdateRun:
@@ -146,11 +146,11 @@ class OwnUpdateRun:
         self._stack = ExitStack()
         contexts = [
             self.run,
-            fake_tensors_to_numpy(least=LARGE),
+            fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
             self.arrays,
             self._eager(),
-            paused(),  # or what cycles keep alive would depend on when collections come
+            paused(),  # otherwise, what cycles keep alive would depend on when collections run
             naming_stages(self.stage, self._notes),
         ]
         if self._device == "cuda":
@@ -175,8 +175,8 @@ class OwnUpdateRun:
             raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {lines.largest()}")
         if not max(peaks[0] for peaks in self.stages.values()):
             raise CannotPlan(
-                f"nothing of the update is on {self._device}, which is planned for: move the networks and the data to "
-                f"it, or plan for device='{'cpu' if self._device == 'cuda' else 'cuda'}'"
+                f"the update uses nothing on {self._device}, the planned device: move the networks and the data to it, "
+                f"or plan for device='{'cpu' if self._device == 'cuda' else 'cuda'}'"
             )
 
     def _update(self, step, state) -> int:
@@ -187,8 +187,8 @@ class OwnUpdateRun:
 
     @contextmanager
     def stage(self, name: str):
-        """Counts the peak while this runs for the stage `name`, and not for the one around it."""
-        earlier, of_hosts = self.run.peaks(), [host.peak_bytes for host in self._hosts]
+        """Count the peak in this context for the stage `name`, and not for the surrounding one."""
+        previous, host_peaks = self.run.peaks(), [host.peak_bytes for host in self._hosts]
         self._restart()
         try:
             yield
@@ -196,15 +196,15 @@ class OwnUpdateRun:
             self.stages[name] = np.maximum(self.stages.get(name, 0), self.run.peaks())
             host_bytes = sum(host.peak_bytes for host in self._hosts)
             self.host_stages[name] = max(self.host_stages.get(name, 0), host_bytes)
-            self._restart(earlier, of_hosts)
+            self._restart(previous, host_peaks)
 
-    def _restart(self, peaks=(0, 0), of_hosts=(0, 0)) -> None:
+    def _restart(self, peaks=(0, 0), host_peaks=(0, 0)) -> None:
         self.run.restart(peaks)
-        for host, peak in zip(self._hosts, of_hosts, strict=False):
+        for host, peak in zip(self._hosts, host_peaks, strict=False):
             host.peak_bytes = max(host.live_bytes, peak)
 
     def notes(self) -> tuple[str, ...]:
-        """What was planned otherwise than it will run."""
+        """What was planned differently from how it will run."""
         return tuple(self._notes)
 
     @contextmanager

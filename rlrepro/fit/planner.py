@@ -24,7 +24,7 @@ LIBRARIES = {
     "sb3-ppo": SB3Stages,
     "torchrl-ppo": TorchRLStages,
 }
-A2C_OPTIMIZER = {"alpha", "eps", "weight_decay"}  # the arguments by which a policy of SB3's A2C is known
+A2C_OPTIMIZER = {"alpha", "eps", "weight_decay"}  # the arguments that identify a policy of SB3's A2C
 CALLS = {
     "tianshou": (
         "tianshou calls actor(obs, state, info) and critic(obs) with NumPy arrays (torch.as_tensor takes them). The "
@@ -57,13 +57,13 @@ def plan(
     shapes but take no memory, so a laptop can plan for any card. A few rows are run for real, to measure what operators
     need on this machine.
 
-    - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which gives (parameters, state), and critic(obs)
+    - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which returns (parameters, state), and critic(obs)
     - "sb3-ppo": the policy, as model.policy is, and None
     - "torchrl-ppo": a ProbabilisticActor with return_log_prob=True, and a ValueOperator
 
     tianshou's parameters are what `dist_fn` takes, and its critic returns (rows, 1). Networks are copied, not changed.
     Build networks that are too large for this machine under `torch.device("meta")`: nothing is run then, so the plan
-    has no margins. For recurrent layers and attention, a plan knows what they keep on a CPU.
+    has no margins. For recurrent layers and attention, a plan counts what they keep on a CPU.
 
     Args:
         obs_space, act_space: optional if the actor has `observation_space` and `action_space`
@@ -93,13 +93,13 @@ def plan(
     obs_space = getattr(actor, "observation_space", None) if obs_space is None else obs_space
     act_space = getattr(actor, "action_space", None) if act_space is None else act_space
     if not isinstance(obs_space, spaces.Box):
-        other = "\nfor other spaces use rlrepro.fit.plan_model(model)" if is_sb3 else ""
-        raise CannotPlan(f"obs_space must be a gymnasium Box; found {obs_space!r}{other}")
+        hint = "\nfor other spaces use rlrepro.fit.plan_model(model)" if is_sb3 else ""
+        raise CannotPlan(f"obs_space must be a gymnasium Box; found {obs_space!r}{hint}")
     if not isinstance(act_space, spaces.Box | spaces.Discrete):
         raise CannotPlan(f"act_space must be a gymnasium Box or Discrete; found {act_space!r}")
     optimizer = optimizer or (type(actor.optimizer) if is_sb3 else torch.optim.Adam)
     networks = {"policy": actor} if is_sb3 else {"actor": actor, "critic": critic}
-    make = partial(
+    make_stages = partial(
         LIBRARIES[library],
         obs_space=obs_space,
         act_space=act_space,
@@ -113,8 +113,8 @@ def plan(
             operators = OperatorMemory()
             if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
                 calibration = CalibrationRun(_calibration_device(device, networks.values()))
-                operators.measure(make(calibration).update, calibration)
-            stages = make(DryRun(copied_to_card=device == "cuda", operators=operators))
+                operators.measure(make_stages(calibration).update, calibration)
+            stages = make_stages(DryRun(copied_to_card=device == "cuda", operators=operators))
         except Exception as error:
             raise CannotPlan(
                 f"the networks could not be run on observations of shape {obs_space.shape} ({obs_space.dtype}) and "
@@ -134,12 +134,12 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
     if not is_sb3 and critic is None and hasattr(actor, "action_dist"):
         raise CannotPlan(f"actor is a policy of Stable-Baselines3: did you mean library='sb3-ppo'? found {library!r}")
     if is_sb3 and getattr(actor, "optimizer_kwargs", {}).keys() == A2C_OPTIMIZER:
-        raise CannotPlan("actor is a policy of A2C, which is not updated as PPO's: use rlrepro.fit.plan_model(model)")
+        raise CannotPlan("actor is a policy of A2C, which is not updated like PPO's: use rlrepro.fit.plan_model(model)")
     networks = {"actor": actor} if is_sb3 else {"actor": actor, "critic": critic}
     for name, network in networks.items():
         if not isinstance(network, torch.nn.Module):
             raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
-        if any(isinstance(part, torch.jit.ScriptModule) for part in network.modules()):
+        if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
             raise CannotPlan(f"{name} is scripted, which can't be traced; give the module that was scripted")
         if library == "torchrl-ppo" and not hasattr(network, "in_keys"):
             raise CannotPlan(f"{name} must be a TensorDict module for {library}; found {type(network).__name__}")
@@ -159,8 +159,8 @@ def _calibration_device(device: str, networks) -> torch.device:
     """The GPU, if the plan is for one and there is one. On a GPU, recurrent layers and attention use operators that a
     dry run never sees, so networks with such layers are measured on the CPU."""
     modules = (module for network in networks for module in network.modules())
-    differs = any(isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) for module in modules)
-    return resolve_device("cpu" if device == "cpu" or differs else "auto")
+    has_other_operators = any(isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) for module in modules)
+    return resolve_device("cpu" if device == "cpu" or has_other_operators else "auto")
 
 
 def _with_foreach(device: str, optimizer: Callable) -> Callable:

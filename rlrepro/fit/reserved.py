@@ -10,26 +10,26 @@ RESERVE_GIB = 0.5
 
 
 class AllocationTrace:
-    """The allocations and frees of a dry run, in order, as (name, bytes), with 0 bytes where it is freed."""
+    """The allocations and frees of a dry run, in order, as (name, bytes); a free has 0 bytes."""
 
     def __init__(self):
         self.events, self._sizes, self._count = [], {}, 0
 
-    def changed(self, address: int, more: int, made: bool) -> None:
-        """A storage grew by so many bytes, or shrank: takes the place of `StorageCount.changed`."""
+    def changed(self, address: int, delta: int, created: bool) -> None:
+        """Record that a storage grew by `delta` bytes, or shrank. This replaces `StorageCount.changed`."""
         name, size = self._sizes.pop(address, (None, 0))
         if size:
             self.events.append((name, 0))
-        if size + more > 0:
+        if size + delta > 0:
             self._count += 1
-            self._sizes[address] = self._count, size + more
+            self._sizes[address] = self._count, size + delta
             self.events.append(self._sizes[address])
 
-    def briefly(self, size: int) -> None:
-        """An operator allocated so many bytes, and freed them."""
+    def record_temporary(self, size: int) -> None:
+        """Record that an operator allocated `size` bytes and freed them."""
         if size:
-            self.changed(-1, size, made=True)
-            self.changed(-1, -size, made=False)
+            self.changed(-1, size, created=True)
+            self.changed(-1, -size, created=False)
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Reserved:
 
     @property
     def fragmentation(self) -> float:
-        """The share of the reserved bytes that is never in use at once."""
+        """The share of the peak of reserved bytes that exceeds the peak of allocated bytes."""
         return 1 - self.allocated_bytes / self.reserved_bytes
 
     def fits(self, gib: float) -> bool:
         """Whether a card of `gib` GiB is enough. Before it runs out of memory, torch releases cached segments, so less
-        than `reserved_bytes` can do."""
+        than `reserved_bytes` can be enough."""
         try:
             free = max(0, int(gib * 2**30) - self.outside_bytes)
             CachingAllocator(free, expandable_segments=self.expandable_segments).replay(self._events)

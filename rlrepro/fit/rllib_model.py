@@ -25,7 +25,7 @@ def plan_rllib(
 ) -> Plan:
     """Plan an update of the learner that `config`, a PPOConfig, describes: one epoch on episodes of 100 timesteps.
 
-    "preprocess" is the learner's connector pipeline, which asks the value network about the whole train batch; "learn"
+    "preprocess" is the learner's connector pipeline, which runs the value network on the whole train batch; "learn"
     makes the gradient steps. `config` is not changed.
 
     Args:
@@ -41,13 +41,13 @@ def plan_rllib(
         raise CannotPlan(f"config must be a PPOConfig of RLlib; found {type(config).__name__}")
 
     def make(train_batch_size, minibatch_size):
-        own = config.copy(copy_frozen=False)
-        own.training(train_batch_size_per_learner=train_batch_size, minibatch_size=minibatch_size, num_epochs=1)
-        own.learners(num_learners=0, num_gpus_per_learner=0)
+        copied = config.copy(copy_frozen=False)
+        copied.training(train_batch_size_per_learner=train_batch_size, minibatch_size=minibatch_size, num_epochs=1)
+        copied.learners(num_learners=0, num_gpus_per_learner=0)
         with patch("ray.rllib.core.learner.torch.torch_learner.get_device", lambda *_: torch.device(device)):
-            learner = own.build_learner(spaces={MODULE: (obs_space, act_space)})
-        learner._learner_connector = _staged("preprocess", learner._learner_connector)
-        learner._update = _staged("learn", learner._update)
+            learner = copied.build_learner(spaces={MODULE: (obs_space, act_space)})
+        learner._learner_connector = _in_stage("preprocess", learner._learner_connector)
+        learner._update = _in_stage("learn", learner._update)
         return learner
 
     def step(learner, train_batch_size, minibatch_size):
@@ -66,28 +66,28 @@ def plan_rllib(
     return plan_update(make, step, device=device, device_memory_gib=device_memory_gib, **sizes)
 
 
-def _staged(name: str, call):
-    def staged(*args, **kwargs):
-        with stage(name), keeps_all():  # RLlib masks what it has padded
-            return call(*args, **kwargs)
+def _in_stage(name: str, method):
+    def call_in_stage(*args, **kwargs):
+        with stage(name), keeps_all():  # RLlib masks its padding
+            return method(*args, **kwargs)
 
-    return staged
+    return call_in_stage
 
 
 def _episodes(module, obs_space, act_space, rows: int) -> list:
-    """Finished episodes of `rows` timesteps, with what the module writes when it acts."""
+    """Finished episodes with `rows` timesteps in all, and the outputs that the module writes when it acts."""
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-    inputs = module.get_train_action_dist_cls().required_input_dim(act_space)
+    input_dim = module.get_train_action_dist_cls().required_input_dim(act_space)
     episodes = []
     for start in range(0, rows, EPISODE_STEPS):
         length = min(EPISODE_STEPS, rows - start)
         outputs = {
             "action_logp": [np.float32(0)] * length,
-            "action_dist_inputs": list(np.zeros((length, inputs), np.float32)),
+            "action_dist_inputs": list(np.zeros((length, input_dim), np.float32)),
         }
         if module.is_stateful():
-            state = {name: np.zeros(tuple(each.shape), np.float32) for name, each in module.get_initial_state().items()}
+            state = {name: np.zeros(tuple(init.shape), np.float32) for name, init in module.get_initial_state().items()}
             outputs["state_out"] = [state] * length
         episodes.append(
             SingleAgentEpisode(

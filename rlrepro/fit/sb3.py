@@ -10,8 +10,8 @@ from rlrepro.fit.zero_memory_tensors import BlankArray
 
 
 class SB3Stages:
-    """`collect` and `learn` return the peak of live bytes on the card while that stage runs. What other libraries
-    compute between the two, SB3 computes in each step of collecting."""
+    """`collect` and `learn` return the peak of live bytes on the card while that stage runs. SB3 computes in
+    each step of `collect` what other libraries compute between the two."""
 
     preprocess = None
     takes_max_batchsize = False
@@ -54,7 +54,7 @@ class SB3Stages:
         rows = min(rollout, 3 * batch_size + rollout % batch_size)
         self.ppo.batch_size, self.ppo.rollout_buffer = batch_size, self._buffer(rows)
         with self.run:
-            if rollout < 2 * batch_size:  # the first minibatch meets the distribution that the last one has left
+            if rollout < 2 * batch_size:  # the last minibatch's distribution is still alive during the first
                 self.ppo.train()
             return self.run.peak_of(self.ppo.train)[0]
 
@@ -71,8 +71,8 @@ class SB3Stages:
 
 
 def _without_state(policy):
-    """The policy without the state that use has left in it and that can't be copied: the optimizer's, and what its
-    distribution holds of the last minibatch."""
+    """The policy without earlier state that can't be copied: its optimizer, and what its distribution holds from the
+    last minibatch."""
     policy, action_dist = copy.copy(policy), copy.copy(policy.action_dist)
     for name, value in vars(action_dist).items():
         if isinstance(value, torch.Tensor):

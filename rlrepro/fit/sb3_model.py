@@ -14,21 +14,22 @@ from rlrepro.fit.padded_sequences import is_recurrent, padded_sequences
 
 NOT_COPIED = {"self", "policy", "env", "device", "verbose", "tensorboard_log", "seed", "_init_setup_model"}
 SIZES = ("batch_size", "n_steps", "buffer_size")
-MINIBATCHES = 3  # that are run
+MINIBATCHES = 3  # number that is run
 
 
 def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None = None, **sizes: int) -> Plan:
     """Plan an update of a Stable-Baselines3 model (PPO, A2C, DQN, SAC, TD3, sb3-contrib's RecurrentPPO and QRDQN, or
     another with the same interface).
 
-    A model of the same class and arguments is built on tensors that take no memory, its buffer is taken to be full, and
-    its `train` is run, of which a few minibatches are enough. The buffer is in host memory: `plan.host_bytes`.
-    RecurrentPPO pads the sequences of a minibatch to the longest. Their number depends on the episodes, so the worst
-    case is planned, which a note names. `plan.largest_batch_size()` is at most the length of the rollout.
+    A model with the same class and arguments is built on tensors that take no memory. Its buffer counts as full, and
+    its `train` is run for a few minibatches, which need as much as all of them. The buffer is in host memory: see
+    `plan.host_bytes`. RecurrentPPO pads the sequences of a minibatch to the longest. Their number depends on the
+    episodes, so the plan assumes the worst case and says so in a note. `plan.largest_batch_size()` is at most the
+    length of the rollout.
 
     Args:
-        sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's; `sequences`, if a minibatch
-            of a recurrent algorithm never has more than this many
+        sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's; `sequences`, the maximum
+            number in a minibatch of a recurrent algorithm
 
     Raises CannotPlan for anything that is not such a model, and as `plan_update` does.
     """
@@ -43,36 +44,36 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     if "sequences" in sizes and not is_recurrent(model):
         raise CannotPlan(f"sequences is a size of recurrent algorithms; {type(model).__name__} has none")
 
-    def make(sequences=None, **given):
+    def make(sequences=None, **overrides):
         env = _vector_env(model.observation_space, model.action_space, model.n_envs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about sizes that are only tried, and MLPs on a GPU
-            made = type(model)(model.policy_class, env, device=device, **{**arguments, **given})
-        made.set_logger(_silent())
-        return made
+            replica = type(model)(model.policy_class, env, device=device, **{**arguments, **overrides})
+        replica.set_logger(_silent_logger())
+        return replica
 
-    def step(made, sequences=None, **given):
+    def step(replica, sequences=None, **overrides):
         with stage("collect"), torch.no_grad():
-            made.policy.set_training_mode(False)
-            obs = made.policy.obs_to_tensor(_zeros(model.observation_space, model.n_envs))[0]
-            states = getattr(made, "_last_lstm_states", None)
-            made.policy(obs, *([] if states is None else [states, torch.zeros(model.n_envs, device=made.device)]))
-        if buffer := getattr(made, "replay_buffer", None):
+            replica.policy.set_training_mode(False)
+            obs = replica.policy.obs_to_tensor(_zeros(model.observation_space, model.n_envs))[0]
+            states = getattr(replica, "_last_lstm_states", None)
+            replica.policy(obs, *([] if states is None else [states, torch.zeros(model.n_envs, device=replica.device)]))
+        if buffer := getattr(replica, "replay_buffer", None):
             buffer.full = True
-            run = {"gradient_steps": 2, "batch_size": given.get("batch_size", made.batch_size)}
+            train_options = {"gradient_steps": 2, "batch_size": overrides.get("batch_size", replica.batch_size)}
         else:
-            _fill(made.rollout_buffer)
-            run = {}
-        with stage("learn"), keeps_all(), padded_sequences(made, sequences):
-            made.train(**run)
+            _fill(replica.rollout_buffer)
+            train_options = {}
+        with stage("learn"), keeps_all(), padded_sequences(replica, sequences):
+            replica.train(**train_options)
 
     on_policy = hasattr(model, "rollout_buffer")
-    most = {"batch_size": lambda sizes: sizes["n_steps"] * model.n_envs} if on_policy else {}  # the whole rollout
-    return OwnUpdatePlanner(make, step, device, most=most).plan(device_memory_gib, **sizes)
+    max_sizes = {"batch_size": lambda sizes: sizes["n_steps"] * model.n_envs} if on_policy else {}  # the whole rollout
+    return OwnUpdatePlanner(make, step, device, max_sizes=max_sizes).plan(device_memory_gib, **sizes)
 
 
 def _fill(buffer) -> None:
-    """Let a rollout buffer count as full. Of its minibatches, the first few need as much as all of them."""
+    """Mark a rollout buffer as full, and let it return only its first few minibatches."""
     buffer.reset()
     buffer.full = True
     buffer.get = lambda batch_size=None: islice(type(buffer).get(buffer, batch_size), MINIBATCHES)
@@ -87,7 +88,7 @@ def _vector_env(obs_space, act_space, count: int):
     return DummyVecEnv([Env] * count)
 
 
-def _silent():
+def _silent_logger():
     from stable_baselines3.common.logger import Logger
 
     return Logger(None, [])

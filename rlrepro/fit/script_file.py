@@ -15,7 +15,7 @@ from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan
 from rlrepro.fit.own_update import OwnUpdateRun, plan_update
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
-from rlrepro.fit.training import HOW, folder_on_path, plan_training, script
+from rlrepro.fit.training import ADVICE, folder_on_path, plan_training, script
 from rlrepro.fit.user_code import cannot_plan, own_line
 
 
@@ -34,56 +34,58 @@ def plan_file(
         if name is None and not _has_update(path):
             return plan_training(script(path, arguments), device=device, device_memory_gib=gib, **sizes)
         with OwnUpdateRun(device, MeasuredAlone("cpu")):
-            make, step, given = _find(path, name)
-            takes = default_sizes(step) | given
+            make, step, marked_sizes = _find(path, name)
+            known_sizes = default_sizes(step) | marked_sizes
         if make is None:
-            check_sizes(step, takes | sizes)
-            return plan_training(_reloaded(path, name), device=device, device_memory_gib=gib, **takes | sizes)
+            check_sizes(step, known_sizes | sizes)
+            return plan_training(
+                _reload_and_train(path, name), device=device, device_memory_gib=gib, **known_sizes | sizes
+            )
 
-        def make_again(**every):
-            make, step, _ = _find(path, name)
-            return step, make(**accepted(make, every))
+        def make_again(**all_sizes):
+            reloaded_make, reloaded_step, _ = _find(path, name)
+            return reloaded_step, reloaded_make(**accepted(reloaded_make, all_sizes))
 
-        def step_again(state, **every):
-            state[0](state[1], **accepted(state[0], every))
+        def step_again(state, **all_sizes):
+            state[0](state[1], **accepted(state[0], all_sizes))
 
-        check_sizes(make, takes | sizes)
-        check_sizes(step, takes | sizes, "state")
+        check_sizes(make, known_sizes | sizes)
+        check_sizes(step, known_sizes | sizes, "state")
         if unknown := sizes.keys() - accepted(make, sizes).keys() - accepted(step, sizes).keys():
             raise CannotPlan(f"{step.__name__} has no size {', '.join(sorted(unknown))}")
-        return plan_update(make_again, step_again, device=device, device_memory_gib=gib, **takes | sizes)
+        return plan_update(make_again, step_again, device=device, device_memory_gib=gib, **known_sizes | sizes)
 
 
-def _reloaded(path: Path, name: str | None) -> Callable:
+def _reload_and_train(path: Path, name: str | None) -> Callable:
     def train(**sizes):
-        _, train, _ = _find(path, name)
-        train(**sizes)
+        _, reloaded, _ = _find(path, name)
+        reloaded(**sizes)
 
     return train
 
 
 def _has_update(path: Path) -> bool:
-    """Whether the file marks a function, or has functions `make` and `step`. Its text tells, without running it."""
+    """Whether the file marks a function, or has functions `make` and `step`, according to its text."""
     text = path.read_bytes()
     try:
         symbols = symtable(text, str(path), "exec").get_symbols()
-    except (SyntaxError, ValueError):  # running it will say what is wrong
+    except (SyntaxError, ValueError):  # running it will report the error
         return False
-    functions = {each.get_name() for each in symbols if each.is_namespace() or each.is_imported()}
+    functions = {symbol.get_name() for symbol in symbols if symbol.is_namespace() or symbol.is_imported()}
     return b"plannable(" in text or {"make", "step"} <= functions
 
 
-class _Trains(BaseException):
-    """A file trains while it is imported. Not an Exception, so that no handler in the file stops this."""
+class _TrainingStarted(BaseException):
+    """Raised if a file trains while it is imported. It is not an Exception, so that the file does not catch it."""
 
 
 def _load(path: Path):
-    """The module in that file, imported anew."""
+    """Import the file again, and return the module."""
 
-    def end(*_):
-        raise _Trains(own_line())
+    def stop(*_):
+        raise _TrainingStarted(own_line())
 
-    handle = register_optimizer_step_pre_hook(end)
+    handle = register_optimizer_step_pre_hook(stop)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
@@ -91,10 +93,10 @@ def _load(path: Path):
             spec.loader.exec_module(module)
     except CannotPlan:
         raise
-    except _Trains as trains:
+    except _TrainingStarted as started:
         raise CannotPlan(
-            f'{path} trains while it is imported, at {trains}\nput that under `if __name__ == "__main__":`, or into a '
-            f"function, and {HOW}"
+            f'{path} trains while it is imported, at {started}\nput that under `if __name__ == "__main__":`, or into a '
+            f"function, and {ADVICE}"
         ) from None
     except (Exception, SystemExit) as error:
         raise cannot_plan(error, f"{path} can't be imported, so it") from error
@@ -104,22 +106,22 @@ def _load(path: Path):
 
 
 def _find(path: Path, name: str | None):
-    """(make, step, sizes); without make, step trains."""
+    """(make, step, sizes). If `make` is None, `step` is a function that trains."""
     module = _load(path)
-    marked = [each for each in vars(module).values() if hasattr(each, ATTRIBUTE)]
+    marked = [function for function in vars(module).values() if hasattr(function, ATTRIBUTE)]
     if name is not None:
         if not callable(step := getattr(module, name, None)):
             raise CannotPlan(f"{module.__file__} has no function {name!r}")
     elif len(marked) > 1:
-        names = ", ".join(each.__name__ for each in marked)
+        names = ", ".join(function.__name__ for function in marked)
         raise CannotPlan(f"{module.__file__} has several functions to plan: choose one of {names}, as FILE:FUNCTION")
     else:
         step = marked[0] if marked else getattr(module, "step", None)
         if step is None:
-            raise CannotPlan(f"{module.__file__} has nothing to plan: {HOW}")
+            raise CannotPlan(f"{module.__file__} has nothing to plan: {ADVICE}")
     make, sizes = getattr(step, ATTRIBUTE, (None, {}))
     if make is None and not hasattr(step, ATTRIBUTE):
         make = getattr(module, "make", None)
         if make is None:
-            raise CannotPlan(f"{module.__file__} has {step.__name__}, but no make() that builds its state: {HOW}")
+            raise CannotPlan(f"{module.__file__} has {step.__name__}, but no make() that builds its state: {ADVICE}")
     return make, step, sizes

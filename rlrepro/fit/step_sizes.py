@@ -7,28 +7,28 @@ from rlrepro.fit.memory_plan import CannotPlan
 
 
 def accepted(function: Callable, sizes: dict) -> dict:
-    """Those of the sizes that the function takes."""
+    """The sizes that the function takes."""
     parameters = inspect.signature(function).parameters
-    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return dict(sizes)
     return {name: size for name, size in sizes.items() if name in parameters}
 
 
-def check_sizes(function: Callable, sizes: dict, *others) -> dict:
-    """Those of the sizes that the function takes. Raises CannotPlan if, besides the `others`, it needs more."""
-    taken = accepted(function, sizes)
+def check_sizes(function: Callable, sizes: dict, *positional) -> dict:
+    """The sizes that the function takes. Raises CannotPlan if it needs more arguments, apart from `positional`."""
+    accepted_sizes = accepted(function, sizes)
     try:
-        inspect.signature(function).bind(*others, **taken)
+        inspect.signature(function).bind(*positional, **accepted_sizes)
     except TypeError as error:
         name = getattr(function, "__name__", "it")
         raise CannotPlan(
-            f"{name} is called as {name}({', '.join([*others, *taken])}): {error}. A size without a default needs a "
-            "value, as batch_size=256 or --size batch_size 256"
+            f"{name} is called as {name}({', '.join([*positional, *accepted_sizes])}): {error}. "
+            "A size without a default needs a value, as batch_size=256 or --size batch_size 256"
         ) from None
-    return taken
+    return accepted_sizes
 
 
 def default_sizes(step: Callable) -> dict[str, int]:
-    """Those that have whole numbers as defaults."""
+    """The arguments of `step` that have whole numbers as defaults."""
     parameters = inspect.signature(step).parameters.values()
-    return {each.name: each.default for each in parameters if type(each.default) is int and each.default >= 1}
+    return {p.name: p.default for p in parameters if type(p.default) is int and p.default >= 1}

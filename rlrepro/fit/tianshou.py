@@ -65,32 +65,32 @@ class TianshouStages:
         if chunks <= 2 * MANY_CHUNKS:
             return self._peak_of_chunks(chunks, remainder, max_batchsize)
         # The peak is in a forward pass, or where results are concatenated, which grows faster with the rollout.
-        beyond = chunks - MANY_CHUNKS
+        extra_chunks = chunks - MANY_CHUNKS
         peaks = []
         for free in (False, True):
-            growth = self._growth_of_a_chunk(max_batchsize, free)
-            peaks.append(self._peak_of_chunks(MANY_CHUNKS, remainder, max_batchsize, free) + growth * beyond)
+            growth = self._growth_per_chunk(max_batchsize, free)
+            peaks.append(self._peak_of_chunks(MANY_CHUNKS, remainder, max_batchsize, free) + growth * extra_chunks)
         return np.maximum(*peaks).round().astype(int)
 
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
         """The gradient steps. The last minibatch is the largest, and one before it represents all others. Each further
-        transition of the rollout adds the bytes that are kept of it."""
-        traced = min(rollout, 2 * batch_size + rollout % batch_size)
-        further = round(self._bytes_per_transition() * (rollout - traced)) if rollout > traced else 0
-        return self._peak_of_learning(traced, batch_size) + further
+        transition of the rollout adds the bytes that are kept for it."""
+        traced_rows = min(rollout, 2 * batch_size + rollout % batch_size)
+        extra_bytes = round(self._bytes_per_transition() * (rollout - traced_rows)) if rollout > traced_rows else 0
+        return self._peak_of_learning(traced_rows, batch_size) + extra_bytes
 
     @cache  # noqa: B019 -- lives as long as the plan
     def _peak_of_chunks(self, chunks: int, remainder: int, max_batchsize: int, free: bool = False) -> np.ndarray:
-        """Peak of preprocessing that many chunks and a remainder. `free` does not count forward passes."""
+        """Peak of preprocessing that many chunks and a remainder. With `free`, forward passes are not counted."""
         self.algorithm.max_batchsize = max_batchsize
         if free:
             self._peak_of_chunks(chunks, remainder, max_batchsize)  # so that every forward pass is cached
         with self.run, self.run.forwards_for_free() if free else nullcontext():
             return self.run.peak_of(lambda: self._preprocess(chunks * max_batchsize + remainder))[0]
 
-    def _growth_of_a_chunk(self, max_batchsize: int, free: bool) -> np.ndarray:
-        few, more = (self._peak_of_chunks(count, 0, max_batchsize, free) for count in (MANY_CHUNKS, 2 * MANY_CHUNKS))
-        return (more - few) / MANY_CHUNKS
+    def _growth_per_chunk(self, max_batchsize: int, free: bool) -> np.ndarray:
+        small, large = (self._peak_of_chunks(count, 0, max_batchsize, free) for count in (MANY_CHUNKS, 2 * MANY_CHUNKS))
+        return (large - small) / MANY_CHUNKS
 
     @cache  # noqa: B019
     def _peak_of_learning(self, rows: int, batch_size: int) -> np.ndarray:

@@ -31,7 +31,7 @@ def plan_tianshou(
 ) -> Plan:
     """Plan an update of the algorithm that `make()` returns: "collect" is a step of its policy, "preprocess" computes
     returns and targets, "learn" makes the gradient steps, and "nan scan" is the search for NaN in the whole buffer, in
-    host memory, where this release's trainer does it after each collect.
+    host memory, if this release's trainer does it after each collect.
 
     Args:
         buffer: makes a buffer of that many transitions, as `functools.partial(VectorReplayBuffer, buffer_num=8)` does;
@@ -49,67 +49,69 @@ def plan_tianshou(
     from tianshou.utils.torch_utils import policy_within_training_step
 
     buffer = buffer or ReplayBuffer
-    scan = _scan_bytes(buffer, obs_space, act_space) if "hasnull" in inspect.getsource(OnlineTrainer) else lambda _: 0
+    scan_bytes = (
+        _scan_bytes(buffer, obs_space, act_space) if "hasnull" in inspect.getsource(OnlineTrainer) else lambda _: 0
+    )
 
-    def make_both(**given):
-        algorithm = make(**accepted(make, given))
+    def make_state(**all_sizes):
+        algorithm = make(**accepted(make, all_sizes))
         if not isinstance(algorithm, Algorithm):
             raise CannotPlan(f"make must return an Algorithm of tianshou 2.x; found {type(algorithm).__name__}")
-        return algorithm, full(buffer(given["buffer_size"]), obs_space, act_space)
+        return algorithm, full(buffer(all_sizes["buffer_size"]), obs_space, act_space)
 
-    def step(both, batch_size, buffer_size, envs):
-        algorithm, stored = both
+    def step(state, batch_size, buffer_size, envs):
+        algorithm, full_buffer = state
         with policy_within_training_step(algorithm.policy):  # otherwise some policies take the mode, not a sample
             with stage("collect"):
                 algorithm.policy.eval()
                 algorithm.policy(Batch(obs=create_empty_array(obs_space, envs), info=Batch()))
-            if scan(buffer_size):
+            if scan_bytes(buffer_size):
                 with stage("nan scan"):
-                    np.empty(scan(buffer_size), np.uint8)
+                    np.empty(scan_bytes(buffer_size), np.uint8)
             on_policy = isinstance(algorithm, OnPolicyAlgorithm)
             for _ in range(1 if on_policy else 2):  # TD3 updates its actor every second time
                 with stage("preprocess"):
                     algorithm.train()
-                    batch, indices = stored.sample(0 if on_policy else batch_size)
-                    batch = algorithm._preprocess_batch(batch, stored, indices)
+                    batch, indices = full_buffer.sample(0 if on_policy else batch_size)
+                    batch = algorithm._preprocess_batch(batch, full_buffer, indices)
                 with stage("learn"):
                     algorithm._update_with_batch(batch, *([batch_size, 1] if on_policy else []))
-                algorithm._postprocess_batch(batch, stored, indices)
+                algorithm._postprocess_batch(batch, full_buffer, indices)
                 del batch
 
     if unknown := sizes.keys() - accepted(make, sizes).keys():
         raise CannotPlan(f"make has no size {', '.join(sorted(unknown))}")
     sizes |= {"batch_size": batch_size, "buffer_size": buffer_size, "envs": envs}
-    return plan_update(make_both, step, device=device, device_memory_gib=device_memory_gib, **sizes)
+    return plan_update(make_state, step, device=device, device_memory_gib=device_memory_gib, **sizes)
 
 
 def full(buffer, obs_space: spaces.Space, act_space: spaces.Space):
-    """The buffer, with as many transitions as it holds."""
+    """Mark the buffer as full, and return it."""
     from tianshou.data import Batch, ReplayBufferManager
 
     obs, act = (create_empty_array(space, 1) for space in (obs_space, act_space))
-    parts = getattr(buffer, "buffers", [buffer])
-    ends = {name: np.zeros(len(parts), bool) for name in ("terminated", "truncated")}
-    rows = [0] * len(parts)
+    buffers = getattr(buffer, "buffers", [buffer])
+    ends = {name: np.zeros(len(buffers), bool) for name in ("terminated", "truncated")}
+    rows = [0] * len(buffers)
     batch = Batch(obs=obs, obs_next=obs, act=act)[rows]
-    buffer.add(Batch(batch, rew=np.zeros(len(parts)), info=Batch(), **ends), buffer_ids=np.arange(len(parts)))
-    for each in parts:
-        each._size = each.maxsize
+    buffer.add(Batch(batch, rew=np.zeros(len(buffers)), info=Batch(), **ends), buffer_ids=np.arange(len(buffers)))
+    for part in buffers:
+        part._size = part.maxsize
     if isinstance(buffer, ReplayBufferManager):
-        buffer._lengths[:] = [each.maxsize for each in parts]
+        buffer._lengths[:] = [part.maxsize for part in buffers]
     return buffer
 
 
 def _scan_bytes(buffer: Callable, obs_space, act_space) -> Callable[[int], int]:
-    """The bytes that `hasnull` needs on top of a buffer of so many transitions: it copies what is stored, and makes a
-    flag for each number. Measured on two small buffers."""
-    found = []
+    """A function of the number of transitions: the bytes that `hasnull` needs on top of the buffer. It copies what is
+    stored and makes a flag for each number, which is measured on two small buffers."""
+    peaks = []
     for size in SCANNED:
-        stored = full(buffer(size), obs_space, act_space)
-        stored.hasnull()
+        full_buffer = full(buffer(size), obs_space, act_space)
+        full_buffer.hasnull()
         tracemalloc.start()
-        stored.hasnull()
-        found.append(tracemalloc.get_traced_memory()[1])
+        full_buffer.hasnull()
+        peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    per_transition = (found[1] - found[0]) / (SCANNED[1] - SCANNED[0])
-    return lambda size: max(0, round(found[0] + per_transition * (size - SCANNED[0])))
+    per_transition = (peaks[1] - peaks[0]) / (SCANNED[1] - SCANNED[0])
+    return lambda size: max(0, round(peaks[0] + per_transition * (size - SCANNED[0])))

@@ -25,8 +25,9 @@ class TorchRLStages:
         self.actor, critic = run.copy([actor, critic], dtype)
         with run:
             self.loss = ClipPPOLoss(self.actor, critic)
-            recurrent = any(isinstance(part, torch.nn.RNNBase) for part in critic.modules())  # vmap has no rule for it
-            self.gae = GAE(gamma=0.99, lmbda=0.95, value_network=critic, deactivate_vmap=recurrent)
+            # vmap has no rule for recurrent layers.
+            is_recurrent = any(isinstance(module, torch.nn.RNNBase) for module in critic.modules())
+            self.gae = GAE(gamma=0.99, lmbda=0.95, value_network=critic, deactivate_vmap=is_recurrent)
             self.optimizer = optimizer(self.loss.parameters(), lr=1e-3)
         self.update(2, 2)  # the first step creates the optimizer's state
 
@@ -66,10 +67,10 @@ class TorchRLStages:
         return TensorDict({key: torch.zeros(shape, dtype=dtype) for key in self.obs_keys}, [rows])
 
     def _rollout(self, rows):
-        """What a collector returns: what the actor writes, rewards, and whether an episode ended."""
+        """What a collector returns: the outputs of the actor, rewards, and whether an episode ended."""
         with torch.no_grad():
             step = self.actor(self._observations(1))
-        data = step.apply(lambda each: each.new_zeros((rows, *each.shape[1:])), batch_size=[rows])
+        data = step.apply(lambda tensor: tensor.new_zeros((rows, *tensor.shape[1:])), batch_size=[rows])
         ends = {name: torch.zeros(rows, 1, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
         data["next"] = self._observations(rows).update({"reward": torch.zeros(rows, 1), **ends})
         return data
@@ -83,8 +84,8 @@ class TorchRLStages:
                 self.gae(data)
 
     def _learn(self, data, batch_size: int, rows: int | None = None) -> None:
-        for chosen in torch.randperm(len(data))[:rows].split(batch_size):
-            losses = self.loss(data[chosen])
+        for indices in torch.randperm(len(data))[:rows].split(batch_size):
+            losses = self.loss(data[indices])
             sum(value for key, value in losses.items() if key.startswith("loss_")).backward()
             self.optimizer.step()
             self.optimizer.zero_grad()

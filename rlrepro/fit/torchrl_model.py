@@ -22,8 +22,8 @@ def plan_torchrl(
 
     Args:
         make: returns (loss, optimizer, buffer, target_updater): a LossModule; an optimizer of its parameters; a
-            ReplayBuffer, on the card or in host memory as its storage says; a SoftUpdate, a HardUpdate or None
-        transition: makes that many transitions, a TensorDict with what the loss reads, for the buffer
+            ReplayBuffer, on the card or in host memory, depending on its storage; a SoftUpdate, a HardUpdate or None
+        transition: returns that many transitions for the buffer: a TensorDict with what the loss reads
         batch_size: of a gradient step
         sizes: arguments of `make`, such as `buffer_size`
 
@@ -32,18 +32,18 @@ def plan_torchrl(
     from torchrl.data import ReplayBuffer
     from torchrl.objectives import LossModule
 
-    def make_full(**given):
-        made = make(**accepted(make, given))
-        kinds = [type(each).__name__ for each in made] if isinstance(made, tuple) else type(made).__name__
-        if len(kinds) != 4 or not (isinstance(made[0], LossModule) and isinstance(made[2], ReplayBuffer)):
+    def make_state(**all_sizes):
+        state = make(**accepted(make, all_sizes))
+        kinds = [type(part).__name__ for part in state] if isinstance(state, tuple) else type(state).__name__
+        if len(kinds) != 4 or not (isinstance(state[0], LossModule) and isinstance(state[2], ReplayBuffer)):
             raise CannotPlan(f"make must return (loss, optimizer, replay buffer, target updater); found {kinds}")
-        buffer = made[2]
+        buffer = state[2]
         buffer.extend(transition(1))
         buffer.storage._len = buffer.storage.max_size
-        return made
+        return state
 
-    def step(made, batch_size):
-        loss, optimizer, buffer, updater = made
+    def step(state, batch_size):
+        loss, optimizer, buffer, updater = state
         with stage("sample"):
             batch = buffer.sample(batch_size)
             batch = batch.to(next(loss.parameters()).device)
@@ -58,5 +58,5 @@ def plan_torchrl(
     if unknown := sizes.keys() - accepted(make, sizes).keys():
         raise CannotPlan(f"make has no size {', '.join(sorted(unknown))}")
     return plan_update(
-        make_full, step, device=device, device_memory_gib=device_memory_gib, batch_size=batch_size, **sizes
+        make_state, step, device=device, device_memory_gib=device_memory_gib, batch_size=batch_size, **sizes
     )

@@ -1,4 +1,4 @@
-"""plan_training(train): the first updates of a function or a script that trains, as it stands."""
+"""plan_training(train): the first updates of a function or a script that trains, unchanged."""
 
 import os
 import runpy
@@ -14,9 +14,9 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from rlrepro.fit.memory_plan import CannotPlan, Plan
 from rlrepro.fit.own_update import OwnUpdatePlanner
 
-STEPS = 20  # of one optimizer, with two at least of every other: each has its state then, and loops have come round
-MOST_STEPS = 200  # of one optimizer, if another never steps
-HOW = (
+STEPS = 20  # of one optimizer, and at least two of every other: then each has its state, and loops have repeated
+MAX_STEPS = 200  # of one optimizer, if another never steps
+ADVICE = (
     "mark one update, step(state, ...), with @rlrepro.fit.plannable(make), or a function that trains with "
     "@rlrepro.fit.plannable(), or call them make and step"
 )
@@ -34,9 +34,9 @@ def plan_training(train, *, device: str = "cuda", device_memory_gib: float | Non
     CannotPlan as `plan_update` does, and if the function returns before an optimizer has stepped.
     """
 
-    def step(_, **given):
-        with _stopped_early():
-            train(**given)
+    def step(_, **arguments):
+        with _stopping_early():
+            train(**arguments)
             raise CannotPlan(f"it {TOO_SHORT}")
 
     planner = OwnUpdatePlanner(lambda: None, step, device, updates=1)
@@ -52,46 +52,46 @@ def script(path: Path, arguments: tuple[str, ...] = ()):
             try:
                 runpy.run_path(str(path), run_name="__main__")
             except SystemExit as error:
-                raise CannotPlan(f"{path} left with exit code {error.code}: see its message above") from error
-        raise CannotPlan(f"{path} {TOO_SHORT}. If it does not train when it is run: {HOW}")
+                raise CannotPlan(f"{path} exited with code {error.code}: see its message above") from error
+        raise CannotPlan(f"{path} {TOO_SHORT}. If it does not train when it is run: {ADVICE}")
 
     return train
 
 
 @contextmanager
 def folder_on_path(folder: Path):
-    """Imports find modules of this folder first, as for a script in it, and loggers that do nothing."""
+    """Make imports find modules of this folder first, as for a script in it, and loggers that do nothing."""
     with patch("sys.path", [str(folder), *sys.path]), patch.dict(sys.modules, dict.fromkeys(LOGGERS, MagicMock())):
         yield
 
 
-class _Enough(BaseException):
-    """Ends the training. Not an Exception, so that no handler in it stops this."""
+class _EnoughSteps(BaseException):
+    """Raised to end the training. It is not an Exception, so that the training does not catch it."""
 
 
 @contextmanager
-def _stopped_early():
-    """Leaves this context once the optimizers that were made in it have stepped often enough."""
-    made, steps, init, own = WeakSet(), Counter(), Optimizer.__init__, os.getpid()
+def _stopping_early():
+    """Leave this context once the optimizers that were created in it have stepped often enough."""
+    optimizers, steps, init, pid = WeakSet(), Counter(), Optimizer.__init__, os.getpid()
 
-    def remember(self, *args, **kwargs):
+    def register(self, *args, **kwargs):
         init(self, *args, **kwargs)
-        made.add(self)
+        optimizers.add(self)
 
-    def count(optimizer, *_):
-        if os.getpid() != own:
+    def count_step(stepped, *_):
+        if os.getpid() != pid:
             raise CannotPlan("it trains in processes that it forks: plan what one of them does")
-        steps[id(optimizer)] += 1
-        if max(steps.values()) >= MOST_STEPS:
-            raise _Enough
-        if max(steps.values()) >= STEPS and all(steps[id(each)] >= 2 for each in made):
-            raise _Enough
+        steps[id(stepped)] += 1
+        if max(steps.values()) >= MAX_STEPS:
+            raise _EnoughSteps
+        if max(steps.values()) >= STEPS and all(steps[id(optimizer)] >= 2 for optimizer in optimizers):
+            raise _EnoughSteps
 
-    handle = register_optimizer_step_post_hook(count)
+    handle = register_optimizer_step_post_hook(count_step)
     try:
-        with patch.object(Optimizer, "__init__", remember):
+        with patch.object(Optimizer, "__init__", register):
             yield
-    except _Enough:
+    except _EnoughSteps:
         pass
     finally:
         handle.remove()

@@ -6,10 +6,10 @@ import numpy as np
 
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 
-RESERVE = 0.03  # of what a stage needs: operators round their workspaces up, and change algorithms with the size
-MOST_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
+RESERVE = 0.03  # share of what a stage needs: operators round workspaces up, and choose algorithms by the size
+MAX_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
 MULTIPLES = 3  # how far beyond the rollout found so far the search looks
-MOST_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
+MAX_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
 
 
 class UpdatePlanner:
@@ -39,8 +39,8 @@ class UpdatePlanner:
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
         chunk, minibatch = min(max_batchsize or rollout, rollout), min(batch_size, rollout)
-        if max(chunk * self._stages.takes_max_batchsize, minibatch) > MOST_ROWS:
-            raise CannotPlan(f"at most {MOST_ROWS:,} rows at a time can be planned; found {max(chunk, minibatch):,}")
+        if max(chunk * self._stages.takes_max_batchsize, minibatch) > MAX_ROWS:
+            raise CannotPlan(f"at most {MAX_ROWS:,} rows at a time can be planned; found {max(chunk, minibatch):,}")
         try:
             peaks = {"collect": self._stages.collect(envs)}
             if self._stages.preprocess:
@@ -49,7 +49,7 @@ class UpdatePlanner:
         except Exception as error:
             raise CannotPlan(f"the update can't be traced: {type(error).__name__}: {error}") from error
         tensors = {stage: int(peak[0]) for stage, peak in peaks.items()}
-        margins = {stage: self._needed(peak) - tensors[stage] for stage, peak in peaks.items()}
+        margins = {stage: self._needed_bytes(peak) - tensors[stage] for stage, peak in peaks.items()}
         sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size, "envs": envs}
         return Plan(sizes, device_memory_gib, tensors, margins if self._has_margins else {}, self)
 
@@ -86,40 +86,41 @@ class UpdatePlanner:
         def peak(rollout):
             return plan.at(rollout=rollout).peak_bytes
 
-        count = _largest(lambda count: peak(count * max(sizes)), limit, MOST_CHUNKS)
-        if count == MOST_CHUNKS:
+        count = _largest(lambda count: peak(count * max(sizes)), limit, MAX_CHUNKS)
+        if count == MAX_CHUNKS:
             return None
         best = count * max(sizes) or _largest(peak, limit, max(max(sizes) - 1, 1))
-        following = sorted({(best // size + more) * size for size in sizes for more in range(1, MULTIPLES)})
-        best = max([best, *(rollout for rollout in following if peak(rollout) <= limit)])
+        candidates = sorted({(best // size + offset) * size for size in sizes for offset in range(1, MULTIPLES)})
+        best = max([best, *(rollout for rollout in candidates if peak(rollout) <= limit)])
         end = min((best // size + 1) * size for size in sizes)
-        return best + _largest(lambda more: peak(best + more), limit, end - best - 1) if end - best > 1 else best
+        return best + _largest(lambda extra: peak(best + extra), limit, end - best - 1) if end - best > 1 else best
 
-    def _needed(self, peaks: np.ndarray) -> int:
+    def _needed_bytes(self, peaks: np.ndarray) -> int:
         """Bytes of a stage, given its peaks without and with what operators need."""
         return int(peaks[1]) + int(RESERVE * peaks[1]) if self._has_margins else int(peaks[0])
 
     def _largest_chunk(self, stage: Callable, rollout: int, limit: int) -> int:
-        """The largest size that fits, where the chunk that a remainder is joined to must fit too."""
-        most = min(rollout, MOST_ROWS)
+        """The largest size that fits. The chunk that a remainder is joined to must fit too."""
+        max_size = min(rollout, MAX_ROWS)
 
-        def needed(rollout, size):
-            return self._needed(stage(rollout, size))
+        def needed_bytes(rollout, size):
+            return self._needed_bytes(stage(rollout, size))
 
         if not self._stages.joins_remainder:
-            return _largest(lambda size: needed(rollout, size), limit, most)
-        most = _largest(lambda size: needed(rollout // size * size, size), limit, most)  # without any remainder
-        sizes = (size for size in range(most, 0, -1) if size + rollout % size <= most)
-        return next((size for size in sizes if needed(rollout, size) <= limit), 0)
+            return _largest(lambda size: needed_bytes(rollout, size), limit, max_size)
+        # The largest size that fits without a remainder comes first.
+        max_size = _largest(lambda size: needed_bytes(rollout // size * size, size), limit, max_size)
+        sizes = (size for size in range(max_size, 0, -1) if size + rollout % size <= max_size)
+        return next((size for size in sizes if needed_bytes(rollout, size) <= limit), 0)
 
 
-def _largest(peak: Callable[[int], int], limit: int, most: int) -> int:
-    """The largest size up to `most` whose peak is within the limit; 0 if there is none. The peak must grow with size.
+def _largest(peak: Callable[[int], int], limit: int, max_size: int) -> int:
+    """The largest size up to `max_size` whose peak is within the limit; 0 if there is none. The peak must grow with it.
 
     Peaks grow almost linearly, so the next size tried is where the line through the last two meets the limit; every
     fourth try bisects the interval instead.
     """
-    low, high = 1, most
+    low, high = 1, max_size
     if (peak_at_high := peak(high)) <= limit:
         return high
     if (peak_at_low := peak(low)) > limit:
@@ -127,10 +128,10 @@ def _largest(peak: Callable[[int], int], limit: int, most: int) -> int:
     tries = 0
     while high - low > 1:
         tries += 1
-        share = (limit - peak_at_low) / (peak_at_high - peak_at_low) if tries % 4 else 0.5
-        size = min(max(low + int((high - low) * share), low + 1), high - 1)
-        if (needed := peak(size)) <= limit:
-            low, peak_at_low = size, needed
+        fraction = (limit - peak_at_low) / (peak_at_high - peak_at_low) if tries % 4 else 0.5
+        size = min(max(low + int((high - low) * fraction), low + 1), high - 1)
+        if (peak_at_size := peak(size)) <= limit:
+            low, peak_at_low = size, peak_at_size
         else:
-            high, peak_at_high = size, needed
+            high, peak_at_high = size, peak_at_size
     return low

@@ -1,4 +1,4 @@
-"""Finds the user's own line: where an update can't be planned, and where memory grows."""
+"""Finds the line of the user's code where an update can't be planned, or where memory grows."""
 
 import linecache
 import sys
@@ -12,16 +12,16 @@ from rlrepro.fit.memory_plan import CannotPlan
 
 OURS = tuple(str(Path(__file__).parents[1] / part) for part in ("fit", "lab"))
 LIBRARIES = (*OURS, str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
-VALUES = {"DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException"}
+DATA_DEPENDENT = {"DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException"}
 
 
-def cannot_plan(error: Exception, what: str) -> CannotPlan:
+def cannot_plan(error: Exception, subject: str) -> CannotPlan:
     """The error with the line of the user's code that raised it, and what to do about it."""
     frames = traceback.extract_tb(error.__traceback__)
-    steps = [type(frame.f_locals.get("self")) for frame, _ in traceback.walk_tb(error.__traceback__)]
-    optimizer = next((each for each in steps if issubclass(each, torch.optim.Optimizer)), None)
+    owners = [type(frame.f_locals.get("self")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    optimizer = next((cls for cls in owners if issubclass(cls, torch.optim.Optimizer)), None)
     advice = ""
-    if type(error).__name__ in VALUES:
+    if type(error).__name__ in DATA_DEPENDENT:
         advice = (
             "\nits result has a size that depends on the values of tensors, which a plan does not have: use a form of "
             "fixed size (torch.where, a mask), put `with rlrepro.fit.keeps_all():` around rows[mask] if the mask may "
@@ -29,13 +29,13 @@ def cannot_plan(error: Exception, what: str) -> CannotPlan:
         )
     elif optimizer is not None and optimizer.__module__.partition(".")[0] != "torch":
         advice = f"\nit is raised in {optimizer.__name__}, an optimizer that is not torch's: plan with torch.optim.Adam"
-    return CannotPlan(f"{what} can't be planned: {type(error).__name__}: {error}\n{_place(frames)}{advice}")
+    return CannotPlan(f"{subject} can't be planned: {type(error).__name__}: {error}\n{_location(frames)}{advice}")
 
 
-def _place(frames) -> str:
-    """The innermost line that is the user's, or else of a library."""
-    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
-    frame = own[-1] if own else [each for each in frames if not each.filename.startswith(OURS)][-1:]
+def _location(frames) -> str:
+    """The innermost line of the user's code, or else of a library."""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
+    frame = user_frames[-1] if user_frames else [frame for frame in frames if not frame.filename.startswith(OURS)][-1:]
     frame = frame[0] if isinstance(frame, list) and frame else frame
     return f"at {frame.filename}:{frame.lineno}: {frame.line}" if frame else ""
 
@@ -52,28 +52,28 @@ def own_line() -> str:
 
 
 class GrowingLines:
-    """In this context, remembers which lines made the storages that are still there at its end."""
+    """Records the lines that created the storages which still exist when this context ends."""
 
     def __init__(self, count):
-        self._count, self._made = count, {}
+        self._count, self._created = count, {}
 
     def __enter__(self):
-        self._count.changed = self._changed
+        self._count.changed = self._on_change
         return self
 
     def __exit__(self, *raised):
         del self._count.changed
 
-    def _changed(self, address: int, more: int, made: bool) -> None:
-        if more > 0 and made:
-            self._made[address] = more, own_line()
-        elif more < 0:
-            self._made.pop(address, None)
+    def _on_change(self, address: int, delta: int, created: bool) -> None:
+        if delta > 0 and created:
+            self._created[address] = delta, own_line()
+        elif delta < 0:
+            self._created.pop(address, None)
 
     def largest(self) -> str:
-        """The line that keeps most."""
+        """The line whose storages take the most memory."""
         lines = {}
-        for size, line in self._made.values():
+        for size, line in self._created.values():
             lines[line] = lines.get(line, 0) + size
         if not lines:
             return "create everything in make()"

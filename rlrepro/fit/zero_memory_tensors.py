@@ -17,19 +17,19 @@ class BlankArray(np.ndarray):
     """An array of zeros of any size that takes no memory. Neither do its parts."""
 
     def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
-        return _blank(shape, dtype).view(cls)
+        return _blank_array(shape, dtype).view(cls)
 
     def __getitem__(self, index):
         items = index if isinstance(index, tuple) else (index,)
         if any(item is None or item is Ellipsis for item in items):
             return super().__getitem__(index)
-        picking = max((at + 1 for at, item in enumerate(items) if not isinstance(item, slice)), default=0)
-        shape = _blank(self.shape[:picking], bool)[items[:picking]].shape if picking else ()
-        shape += _blank(self.shape[picking:], bool)[items[picking:]].shape
+        indexed = max((position + 1 for position, item in enumerate(items) if not isinstance(item, slice)), default=0)
+        shape = _blank_array(self.shape[:indexed], bool)[items[:indexed]].shape if indexed else ()
+        shape += _blank_array(self.shape[indexed:], bool)[items[indexed:]].shape
         return BlankArray(shape, self.dtype) if shape else super().__getitem__(index)
 
 
-def _blank(shape: tuple[int, ...], dtype) -> np.ndarray:
+def _blank_array(shape: tuple[int, ...], dtype) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape))
 
 
@@ -64,9 +64,9 @@ def copy_together(modules: list[torch.nn.Module], copy_tensor: Callable[[torch.T
     for module in together.modules():
         for tensor in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
             if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
-                new = copy_tensor(tensor.detach())
+                copied = copy_tensor(tensor.detach())
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
-                memo[id(tensor)] = torch.nn.Parameter(new, tensor.requires_grad) if is_parameter else new
+                memo[id(tensor)] = torch.nn.Parameter(copied, tensor.requires_grad) if is_parameter else copied
     return list(copy.deepcopy(together, memo))
 
 
@@ -76,18 +76,18 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 
 @contextmanager
-def fake_tensors_to_numpy(least: int = 0):
-    """Let `.numpy()` of a fake tensor return a blank array, and `.tolist()` zeros, and let it be copied. Below `least`
+def fake_tensors_to_numpy(min_size: int = 0):
+    """Let fake tensors be copied, their `.numpy()` return a blank array, and their `.tolist()` zeros. Below `min_size`
     elements, the array is an ordinary one."""
 
     def numpy(self, **_):
-        if self.numel() < least:
+        if self.numel() < min_size:
             return np.zeros(tuple(self.shape), str(self.dtype).removeprefix("torch."))
         return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
 
     def deepcopy(self, memo):  # torch's own copies the mode too, so that every view of the copy counts as a new tensor
         if not self.is_leaf:
-            return torch.Tensor.__deepcopy__(self, memo)  # which says why it can't be copied
+            return torch.Tensor.__deepcopy__(self, memo)  # which raises an error with the reason
         if id(self) not in memo:
             copied = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
             copied._is_param = getattr(self, "_is_param", False)

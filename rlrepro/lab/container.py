@@ -25,16 +25,15 @@ def usable_memory(root: Path = Path("/")) -> int:
 
 
 def _settings(root: Path, controller: str, name: str) -> Iterator[str]:
-    """The contents of that file in this process's cgroup and in those around it."""
+    """The contents of that file in this process's cgroup and in its parents."""
     membership = root / "proc/self/cgroup"
     for line in membership.read_text().splitlines() if membership.exists() else ():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
         for base in {root / "sys/fs/cgroup" / part for part in ("", "unified", controllers, controller)}:
-            folder = base / path.lstrip(
-                "/"
-            )  # of the host, in a container that does not hide it: not there, but `base` is
-            for each in (folder, *folder.parents):
-                if each.is_relative_to(base) and (each / name).is_file():
-                    yield (each / name).read_text().strip()
+            # A container may report the host's folder, which does not exist in it, but `base` does.
+            folder = base / path.lstrip("/")
+            for directory in (folder, *folder.parents):
+                if directory.is_relative_to(base) and (directory / name).is_file():
+                    yield (directory / name).read_text().strip()

@@ -1,4 +1,4 @@
-"""Python's garbage collector, which otherwise runs whenever enough objects were created."""
+"""Pauses Python's garbage collector, which otherwise runs whenever enough objects were created."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Without automatic collections. Objects that no cycle holds are freed as ever."""
+    """Turn automatic collections off in this context. Objects outside reference cycles are still freed at once."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -5,7 +5,7 @@ import lazy_loader
 
 def attach(package: str, extra: str, submod_attrs: dict[str, list[str]]):
     """`lazy_loader.attach`, for a package that needs one of rlrepro's extras."""
-    load, listed, names = lazy_loader.attach(package, submod_attrs=submod_attrs)
+    load, list_names, names = lazy_loader.attach(package, submod_attrs=submod_attrs)
 
     def load_or_advise(name: str):
         try:
@@ -13,8 +13,8 @@ def attach(package: str, extra: str, submod_attrs: dict[str, list[str]]):
         except ModuleNotFoundError as error:
             from rlrepro.metadata import advice  # not before: most imports succeed
 
-            if (said := advice(f"{package}.{name}", extra, error)) is None:
+            if (message := advice(f"{package}.{name}", extra, error)) is None:
                 raise
-            raise ModuleNotFoundError(said, name=error.name) from error
+            raise ModuleNotFoundError(message, name=error.name) from error
 
-    return load_or_advise, listed, names
+    return load_or_advise, list_names, names

@@ -44,24 +44,24 @@ def limit(seconds: float) -> float:
     return seconds * factor
 
 
-def overrun(what: str, allowed: float, advice: str = "") -> str:
+def overrun(operation: str, allowed: float, advice: str = "") -> str:
     """An error message: what did not end, its limit, and what to do."""
     return (
-        f"{what} did not end within its limit of {allowed:g} s. {advice + ' ' if advice else ''}"
+        f"{operation} did not end within its limit of {allowed:g} s. {advice + ' ' if advice else ''}"
         f"If this machine is just slow, set {FACTOR}=2 in the environment, which doubles every limit, and run again."
     )
 
 
 @contextmanager
-def waiting_for(what: str, seconds: float, advice: str = ""):
-    """The limit to pass to whatever waits. If it is exceeded, raises TookTooLong, whose message names `what`."""
+def waiting_for(operation: str, seconds: float, advice: str = ""):
+    """The limit to pass to whatever waits. If it is exceeded, raises TookTooLong, whose message names `operation`."""
     allowed = limit(seconds)
     try:
         yield allowed
     except TookTooLong:  # raised by an inner wait
         raise
     except (TimeoutError, multiprocessing.TimeoutError, subprocess.TimeoutExpired) as error:
-        raise TookTooLong(overrun(what, allowed, advice)) from error
+        raise TookTooLong(overrun(operation, allowed, advice)) from error
 
 
 @contextmanager

@@ -19,8 +19,8 @@ class NoGPUError(RuntimeError):
 
 
 class Machine(BaseModel):
-    """The machine as stored in every record. Runs with the same `name` come from the same kind of machine. What has a
-    default is missing in older records."""
+    """The machine as stored in every record. Runs with the same `name` come from the same kind of machine. Fields
+    with a default are missing in older records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,14 +54,14 @@ def resolve_device(device: str = "auto"):
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise ValueError(f"unknown device {device!r}; expected 'auto', 'cpu', 'cuda' or 'cuda:N'")
     if device.startswith("cuda") and not torch.cuda.is_available():
-        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
+        build = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "built without CUDA"
         raise NoGPUError(
-            f"device {device!r} was requested, but torch sees no GPU here (torch {torch.__version__}, {built}). "
+            f"device {device!r} was requested, but torch sees no GPU here (torch {torch.__version__}, {build}). "
             "Use device 'cpu' or 'auto', or check the driver with nvidia-smi."
         )
-    found = torch.cuda.device_count() if device.startswith("cuda") else 0
-    if device.startswith("cuda:") and int(device[5:]) >= found:
-        raise NoGPUError(f"device {device!r} was requested, but torch sees only cuda:0 to cuda:{found - 1}")
+    gpu_count = torch.cuda.device_count() if device.startswith("cuda") else 0
+    if device.startswith("cuda:") and int(device[5:]) >= gpu_count:
+        raise NoGPUError(f"device {device!r} was requested, but torch sees only cuda:0 to cuda:{gpu_count - 1}")
     return torch.device(device)
 
 
@@ -96,8 +96,8 @@ def this_machine(device: str = "auto") -> Machine:
 
     gpu = None
     if torch.cuda.is_available():
-        chosen = resolve_device(device)
-        gpu = torch.cuda.get_device_properties(chosen if chosen.type == "cuda" else 0)
+        target = resolve_device(device)
+        gpu = torch.cuda.get_device_properties(target if target.type == "cuda" else 0)
     cores, memory_bytes, cpu = usable_cores(), usable_memory(), processor()
     name = f"{gpu.name if gpu else cpu['cpu']}-{cores}-cores-{round(memory_bytes / 2**30)}-gib"
     return Machine(

@@ -54,7 +54,7 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     on_cpu = target.type == "cpu"
     _measurers.add(threading.get_ident())
     try:
-        with _measuring, _warning_of_threads() if on_cpu else nullcontext():
+        with _measuring, _warn_about_threads() if on_cpu else nullcontext():
             for _ in range(warmup):
                 with _profile() if on_cpu else nullcontext():
                     fn()
@@ -66,18 +66,18 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
 
 
 @contextmanager
-def _warning_of_threads():
-    started, before = set(), threading.getprofile()
+def _warn_about_threads():
+    started, previous_hook = set(), threading.getprofile()
 
-    def note(*_):
+    def record_thread(*_):
         started.add(threading.get_ident())
-        sys.setprofile(before)
+        sys.setprofile(previous_hook)
 
-    threading.setprofile(note)
+    threading.setprofile(record_thread)
     try:
         yield
     finally:
-        threading.setprofile(before)
+        threading.setprofile(previous_hook)
     if started - _measurers:
         message = "this function started threads, and what they allocate is not counted"
         warnings.warn(f"{message}; measure inside the thread, or call its work directly", RuntimeWarning, stacklevel=4)
@@ -104,10 +104,10 @@ def _peak_cpu(fn, target) -> PeakMemory:
 def _peak_cuda(fn, target) -> PeakMemory:
     torch.cuda.synchronize(target)
     torch.cuda.reset_peak_memory_stats(target)
-    at_entry = torch.cuda.memory_allocated(target)
+    baseline = torch.cuda.memory_allocated(target)
     result = fn()
     torch.cuda.synchronize(target)
-    held = torch.cuda.memory_allocated(target) - at_entry
+    held_bytes = torch.cuda.memory_allocated(target) - baseline
     del result
-    peak = torch.cuda.max_memory_allocated(target) - at_entry
-    return PeakMemory(peak_bytes=peak, held_bytes=held, device=str(target))
+    peak_bytes = torch.cuda.max_memory_allocated(target) - baseline
+    return PeakMemory(peak_bytes=peak_bytes, held_bytes=held_bytes, device=str(target))

@@ -46,27 +46,27 @@ class MemoryHistory:
     def live_by_line(self) -> dict[str, np.ndarray]:
         """For each line, in order of its first event, the live bytes after each event, an array of shape (events,)."""
         live = {line: np.zeros(len(self.events), np.int64) for line, _ in self.events}
-        for place, (line, change) in enumerate(self.events):
-            live[line][place] = change
+        for index, (line, change) in enumerate(self.events):
+            live[line][index] = change
         return {line: changes.cumsum() for line, changes in live.items()}
 
 
 class _OnCpu(StorageCount):
     def __init__(self, within, device):
         super().__init__(None, device)
-        self.events, self._within, self._lines, self._is_over = [], within, {}, False
+        self.events, self._within, self._lines, self._has_ended = [], within, {}, False
 
-    def changed(self, address, more, made):
-        if self._is_over:
+    def changed(self, address, delta, created):
+        if self._has_ended:
             return
         if address not in self._lines:
-            self._lines[address] = _line(_stack(), self._within) if made else BEFORE
-        self.events.append((self._lines[address], more))
+            self._lines[address] = _line(_stack(), self._within) if created else BEFORE
+        self.events.append((self._lines[address], delta))
         if address not in self._counted:  # freed
             del self._lines[address]
 
     def __exit__(self, *raised):
-        self._is_over = True
+        self._has_ended = True
         return super().__exit__(*raised)
 
 

@@ -103,8 +103,8 @@ def _install(requirement: str, folder: Path, python: str | None) -> None:
     with locked(folder.with_name(f"{folder.name}.lock"), f"installs {requirement}"):
         if folder.is_dir():  # another process was faster
             return
-        for left in folder.parent.glob(f"{PARTIAL}{folder.name}-*"):  # of an installation that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in folder.parent.glob(f"{PARTIAL}{folder.name}-*"):  # of an installation that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{folder.name}-", dir=folder.parent))
         try:
             _pip_install(requirement, partial, folder, python)
@@ -125,32 +125,32 @@ def _pinned_lines(requirement: str) -> list[str]:
 
 
 def _pip_install(requirement: str, target: Path, folder: Path, python: str | None) -> None:
-    lines = target / "requirements.txt"
-    lines.write_text("\n".join(_pinned_lines(requirement)))
-    done = pip("install", "--no-compile", "--target", str(target), "-r", str(lines), python=python)
-    if done.returncode == 0:
+    requirements_file = target / "requirements.txt"
+    requirements_file.write_text("\n".join(_pinned_lines(requirement)))
+    completed = pip("install", "--no-compile", "--target", str(target), "-r", str(requirements_file), python=python)
+    if completed.returncode == 0:
         return
     name, version = parse_release(requirement)
-    which, option = (f"Python {python}", f" --python {python}") if python else ("this Python", "")
-    versions = offered(done.stderr)
-    if "do not match the hashes" in done.stderr.lower():
+    python_label, option = (f"Python {python}", f" --python {python}") if python else ("this Python", "")
+    versions = offered(completed.stderr)
+    if "do not match the hashes" in completed.stderr.lower():
         reason = "the package index sent a file with another hash than the pinned one; do not use it."
-    elif any(os.strerror(code) in done.stderr for code in NOT_WRITTEN):
+    elif any(os.strerror(code) in completed.stderr for code in NOT_WRITTEN):
         reason = (
             f"a file could not be written. Free some space in {folder.parent} and {tempfile.gettempdir()}, or set "
             "RLREPRO_CACHE and TMPDIR to folders on another disk."
         )
-    elif "No module named pip" in done.stderr:
+    elif "No module named pip" in completed.stderr:
         reason = (
             f"{sys.executable} has no pip. Install it: python -m ensurepip, or in uv's environments uv pip install pip."
         )
     elif versions:
-        reason = f"there is no version {version} for {which}; the newest are {', '.join(versions[-8:])}."
+        reason = f"there is no version {version} for {python_label}; the newest are {', '.join(versions[-8:])}."
     else:
         reason = (
-            f"the package index could not be reached, or has no {name} for {which}.\n"
+            f"the package index could not be reached, or has no {name} for {python_label}.\n"
             f"When online, run: python -m rlrepro fetch '{requirement}'{option}"
         )
     raise ReleaseUnavailable(
-        f"{requirement} is not in {folder} and can't be installed: {reason}\npip said: {last_error(done.stderr)}"
+        f"{requirement} is not in {folder} and can't be installed: {reason}\npip said: {last_error(completed.stderr)}"
     )

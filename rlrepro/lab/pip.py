@@ -6,7 +6,7 @@ import sys
 
 from rlrepro.lab.limits import PIP_SECONDS, waiting_for
 
-ALONE = ("--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps")
+OPTIONS = ("--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=30", "--no-deps")
 # Every x86-64 Linux that torch's own wheels support; pip does not accept a range.
 PLATFORMS = [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014", *(f"_2_{minor}" for minor in range(5, 29)))]
 
@@ -14,11 +14,11 @@ PLATFORMS = [f"manylinux{name}_x86_64" for name in ("1", "2010", "2014", *(f"_2_
 def pip(command: str, *arguments: str, python: str | None = None) -> subprocess.CompletedProcess:
     """Run `pip command arguments`, without dependencies. With `python`, such as "3.12", only wheels for that Python on
     x86-64 Linux are considered. Raises TookTooLong if pip exceeds its limit."""
-    other = ["--only-binary=:all:", "--python-version", python, *(f"--platform={name}" for name in PLATFORMS)]
-    line = [sys.executable, "-m", "pip", command, *ALONE, *(other if python else ()), *arguments]
+    target_options = ["--only-binary=:all:", "--python-version", python, *(f"--platform={name}" for name in PLATFORMS)]
+    command_line = [sys.executable, "-m", "pip", command, *OPTIONS, *(target_options if python else ()), *arguments]
     advice = "The package index is slow or does not respond: try again, or set PIP_INDEX_URL to another one."
     with waiting_for(f"pip {command}", PIP_SECONDS, advice) as allowed:
-        return subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=allowed)
+        return subprocess.run(command_line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=allowed)
 
 
 def offered(stderr: str) -> list[str]:

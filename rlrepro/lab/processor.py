@@ -19,12 +19,12 @@ def processor(root: Path = Path("/")) -> dict[str, str | float | None]:
     caches = [
         [_read(index / name) for name in ("level", "type", "size")] for index in sorted(core.glob("cache/index*"))
     ]
-    highest = _read(core / "cpufreq/cpuinfo_max_freq")  # in kHz
+    max_khz = _read(core / "cpufreq/cpuinfo_max_freq")  # in kHz
     return {
         "cpu": fields.get("model name") or platform.processor() or platform.machine(),
         "cpu_model": ", ".join(f"{name} {fields[name]}" for name in IDENTITY if name in fields) or None,
         "caches": ", ".join(f"L{level} {kind.lower()} {size}" for level, kind, size in caches) or None,
-        "clock_mhz": float(highest) / 1000 if highest else float(fields["cpu MHz"]) if "cpu MHz" in fields else None,
+        "clock_mhz": float(max_khz) / 1000 if max_khz else float(fields["cpu MHz"]) if "cpu MHz" in fields else None,
     }
 
 

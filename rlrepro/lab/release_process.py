@@ -68,7 +68,7 @@ class ReleaseProcess:
         """Run `fn(*args, **kwargs)` in the process, for at most `seconds` (times RLREPRO_TIMEOUT_FACTOR)."""
         allowed, start = limit(seconds), time.monotonic()
         message = pickle.dumps((allowed, cloudpickle.dumps((fn, args, kwargs))))
-        # Killing the process ends every wait below, also one in the middle of a message.
+        # Killing the process ends every wait below, even one in the middle of a message.
         killer = threading.Timer(allowed + GRACE_SECONDS, _kill, [self.process])
         killer.daemon = True
         killer.start()
@@ -77,7 +77,7 @@ class ReleaseProcess:
             reply = self._wait()
         except (EOFError, ConnectionError):
             raise self._death(fn, allowed, time.monotonic() - start) from None
-        except BaseException:  # interrupted: the child is still busy, and must not answer later
+        except BaseException:  # interrupted: the child is still busy, and must not reply later
             self.close()
             raise
         finally:
@@ -85,7 +85,7 @@ class ReleaseProcess:
         return self._unpack(reply)
 
     def _death(self, fn, allowed: float, seconds: float) -> ReleaseDied:
-        """The error for a missing answer, with the last output of the process."""
+        """The error for a missing reply, with the last output of the process."""
         with suppress(subprocess.TimeoutExpired):  # it may have closed its connection, but still run
             self.process.wait(limit(END_SECONDS))
         self.close()
@@ -97,20 +97,20 @@ class ReleaseProcess:
             )
             output = f"Its last output, with the stack of each of its threads:\n{''.join(self.tail).strip()}"
             return ReleaseTimeout(f"{overrun(f'{name} under {self.label}', allowed, advice)}\n{output}")
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         output = "".join(list(self.tail)[-KEPT_LINES:]).strip()
         output = f" Its last output:\n{output}" if output else ""
         return ReleaseDied(
-            f"the process of {self.label} {how} while it ran {name}. The next call starts a new one.{output}"
+            f"the process of {self.label} {ending} while it ran {name}. The next call starts a new one.{output}"
         )
 
     def _wait(self) -> bytes:
-        """The child's answer. Its output is printed as it arrives."""
+        """Wait for the child's reply. Its output is printed as it arrives."""
         sources = [self.connection, self.process.stdout]
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         while True:
-            ended = self.process.poll() is not None  # a process that it started may still hold the pipe open
-            ready = wait(sources, timeout=0 if ended else POLL_SECONDS)
+            has_ended = self.process.poll() is not None  # a process that it started may still hold the pipe open
+            ready = wait(sources, timeout=0 if has_ended else POLL_SECONDS)
             if self.process.stdout in ready:
                 output = os.read(self.process.stdout.fileno(), 2**16)
                 if not output:
@@ -120,7 +120,7 @@ class ReleaseProcess:
                 print(text, end="", flush=True)
             elif self.connection in ready:
                 return self.connection.recv_bytes()
-            elif ended:
+            elif has_ended:
                 raise EOFError
 
     def _unpack(self, reply: bytes):
@@ -130,8 +130,8 @@ class ReleaseProcess:
             value = cloudpickle.loads(value)
         except Exception as error:
             if raised:
-                why = f"can only be unpickled under {self.label}" if value else "can't be pickled and unpickled"
-                raise ReleaseError(f"the function raised an exception that {why}: {raised}") from cause
+                problem = f"can only be unpickled under {self.label}" if value else "can't be pickled and unpickled"
+                raise ReleaseError(f"the function raised an exception that {problem}: {raised}") from cause
             raise ReleaseError(
                 f"the result of the function under {self.label} can't be unpickled here ({error}); "
                 "return plain numbers, strings or arrays"

@@ -18,40 +18,40 @@ class StorageCount(TorchDispatchMode):
         self.limit_bytes, self.device_type = limit_bytes, device.type
         self.live_bytes = self.peak_bytes = 0
         self._counted = {}  # address of a storage -> (bytes, weak reference that reports its release)
-        self._would_add = {}  # signature of an operator call -> bytes that it would add
+        self._added_bytes_by_call = {}  # signature of an operator call -> bytes that it adds
         self._left_out = {}  # address of a storage -> weak reference
         self._leaving_out = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        self._count(func, (args, kwargs), made=False)
+        self._count(func, (args, kwargs), created=False)
         if self.limit_bytes is not None:
-            self._refuse(func, self._bytes_it_would_add(func, args, kwargs))
+            self._check_limit(func, self._added_bytes(func, args, kwargs))
         result = func(*args, **kwargs)
         self._count(func, result)
         return result
 
-    def changed(self, address: int, more: int, made: bool) -> None:
-        """Called when a storage grows by `more` bytes, or shrinks if negative. `made` says whether the current operator
+    def changed(self, address: int, delta: int, created: bool) -> None:
+        """Called when a storage grows by `delta` bytes, or shrinks if negative. `created`: whether the current operator
         created it."""
 
-    def _count(self, func, values, made=True):
+    def _count(self, func, values, created=True):
         for storage in _storages(values, self.device_type):
             address, size = storage._cdata, storage.nbytes()
             if self._leaving_out and address not in self._counted:
                 self._left_out[address] = weakref.ref(storage, lambda _, address=address: self._left_out.pop(address))
             if address in self._left_out:
                 continue
-            before, reference = self._counted.get(address, (0, None))
+            old_size, reference = self._counted.get(address, (0, None))
             if reference is None:
-                reference = weakref.ref(storage, lambda _, address=address: self._forget(address))
+                reference = weakref.ref(storage, lambda _, address=address: self._remove(address))
             self._counted[address] = size, reference  # an operator may have resized it
-            self.live_bytes += size - before
-            if size != before:
-                self.changed(address, size - before, made)
+            self.live_bytes += size - old_size
+            if size != old_size:
+                self.changed(address, size - old_size, created)
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-            if size > before:
-                self._refuse(func, 0, asked=size - before)
+            if size > old_size:
+                self._check_limit(func, 0, requested=size - old_size)
 
     def restart_peak(self):
         self.peak_bytes = self.live_bytes
@@ -65,25 +65,25 @@ class StorageCount(TorchDispatchMode):
         finally:
             self._leaving_out = False
 
-    def _forget(self, address):
+    def _remove(self, address):
         size, _ = self._counted.pop(address)
         self.live_bytes -= size
-        self.changed(address, -size, made=False)
+        self.changed(address, -size, created=False)
 
-    def _refuse(self, func, more, asked=None):
-        if self.limit_bytes is None or self.live_bytes + more <= self.limit_bytes:
+    def _check_limit(self, func, extra, requested=None):
+        if self.limit_bytes is None or self.live_bytes + extra <= self.limit_bytes:
             return
-        asked = more if asked is None else asked
-        live = self.live_bytes + more - asked
+        requested = extra if requested is None else requested
+        live = self.live_bytes + extra - requested
         raise torch.OutOfMemoryError(
-            f"virtual card out of memory: {func} requested {format_value(asked, 'B')} with "
+            f"virtual card out of memory: {func} requested {format_value(requested, 'B')} with "
             f"{format_value(live, 'B')} live and {format_value(self.limit_bytes, 'B')} allowed"
         )
 
-    def _bytes_it_would_add(self, func, args, kwargs) -> int:
-        """The bytes that `func` would add by new or larger storages, from a run on the meta device, which computes
+    def _added_bytes(self, func, args, kwargs) -> int:
+        """The bytes that `func` will add by new or larger storages, from a run on the meta device, which computes
         nothing. 0 for operators on another type of device, and for those without a meta kernel or with shapes that
-        depend on data: they are counted after they ran."""
+        depend on data: these are counted after they have run."""
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         elsewhere = {tensor.device.type for tensor in tensors} - {self.device_type}
         target = kwargs.get("device")
@@ -91,12 +91,12 @@ class StorageCount(TorchDispatchMode):
             return 0
         leaves = (_signature(leaf, func) for leaf in tree_leaves((args, kwargs)))
         key = func, torch.get_default_dtype(), *kwargs, *leaves
-        if key not in self._would_add:
-            self._would_add[key] = self._bytes_on_meta(func, args, kwargs)
-        return self._would_add[key]
+        if key not in self._added_bytes_by_call:
+            self._added_bytes_by_call[key] = self._added_bytes_on_meta(func, args, kwargs)
+        return self._added_bytes_by_call[key]
 
     @staticmethod
-    def _bytes_on_meta(func, args, kwargs) -> int:
+    def _added_bytes_on_meta(func, args, kwargs) -> int:
         try:
             with _disable_current_modes():
                 args, kwargs = tree_map_only(torch.Tensor, _as_meta, (args, kwargs))
@@ -106,9 +106,9 @@ class StorageCount(TorchDispatchMode):
                 results = {storage._cdata: storage for storage in _storages(func(*args, **kwargs), "meta")}
         except Exception:
             return 0
-        grown = sum(max(0, storage.nbytes() - before) for storage, before in dict(inputs).items())
-        old = {storage._cdata for storage, _ in inputs}
-        return grown + sum(storage.nbytes() for address, storage in results.items() if address not in old)
+        grown = sum(max(0, storage.nbytes() - old_size) for storage, old_size in dict(inputs).items())
+        old_addresses = {storage._cdata for storage, _ in inputs}
+        return grown + sum(storage.nbytes() for address, storage in results.items() if address not in old_addresses)
 
 
 def _signature(leaf, func):

@@ -63,8 +63,8 @@ def compare(
     counts = [max(1, round(min_seconds / _time(fn, 1, synchronize))) for fn in (a, b)]
     samples = ([], [])
     for repeat in range(repeats):
-        for which in (0, 1) if repeat % 2 == 0 else (1, 0):
-            samples[which].append(_time((a, b)[which], counts[which], synchronize))
+        for index in (0, 1) if repeat % 2 == 0 else (1, 0):
+            samples[index].append(_time((a, b)[index], counts[index], synchronize))
     return Comparison(tuple(samples[0]), tuple(samples[1]))
 
 

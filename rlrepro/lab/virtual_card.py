@@ -95,20 +95,20 @@ class _CudaAccount:
         self.fraction = limit_bytes / total
 
     @contextmanager
-    def _limited(self):
-        before = torch.cuda.get_per_process_memory_fraction(self.device)
+    def _limit_memory(self):
+        previous = torch.cuda.get_per_process_memory_fraction(self.device)
         gc.collect()  # leftovers of earlier calls count against the limit: garbage,
         torch._C._cuda_clearCublasWorkspaces()  # workspaces, which are allocated again on demand,
         torch.cuda.empty_cache()  # and cached blocks
         torch.cuda.reset_peak_memory_stats(self.device)
-        torch.cuda.set_per_process_memory_fraction(min(before, self.fraction), self.device)
+        torch.cuda.set_per_process_memory_fraction(min(previous, self.fraction), self.device)
         try:
             yield
         finally:
-            torch.cuda.set_per_process_memory_fraction(before, self.device)
+            torch.cuda.set_per_process_memory_fraction(previous, self.device)
 
     def __enter__(self):
-        self._manager = self._limited()
+        self._manager = self._limit_memory()
         self._manager.__enter__()
 
     def __exit__(self, *raised):

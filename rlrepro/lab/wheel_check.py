@@ -1,4 +1,4 @@
-"""Whether an installed folder still holds what its wheels contained, by the RECORD that each wheel brings."""
+"""Whether an installed folder still holds what its wheels contained, according to the RECORD of each wheel."""
 
 import base64
 import hashlib
@@ -13,14 +13,14 @@ from packaging.utils import canonicalize_name
 def find_damage(folder: Path, releases: Iterable[tuple[str, str]]) -> str | None:
     """The first difference between `folder` and the wheels of these (name, version), or None if there is none.
 
-    Every file is hashed (0.1 s for the largest release). A module that no wheel brought counts too, because it would be
+    Every file is hashed (0.1 s for the largest release). A module that is in no wheel counts too, because it could be
     imported.
     """
     wheels = {
         (canonicalize_name(wheel.metadata["Name"] or ""), wheel.metadata["Version"]): wheel.files
         for wheel in metadata.distributions(path=[str(folder)])
     }
-    known = set()
+    wheel_files = set()
     for name, version in releases:
         files = wheels.get((name, version))
         if not files:
@@ -29,10 +29,10 @@ def find_damage(folder: Path, releases: Iterable[tuple[str, str]]) -> str | None
             path = file.locate()
             if file.hash and (problem := _problem(path, file.hash)):
                 return f"{path} {problem}"
-            known.add(path)
-    found = (path for path in folder.rglob("*") if path.suffix in all_suffixes())
-    modules = {path for path in found if path.parent.name != "__pycache__"}
-    return next((f"{path} is not part of its wheel" for path in sorted(modules - known)), None)
+            wheel_files.add(path)
+    paths = (path for path in folder.rglob("*") if path.suffix in all_suffixes())
+    modules = {path for path in paths if path.parent.name != "__pycache__"}
+    return next((f"{path} is not part of its wheel" for path in sorted(modules - wheel_files)), None)
 
 
 def _problem(path: Path, expected: metadata.FileHash) -> str | None:
@@ -40,5 +40,5 @@ def _problem(path: Path, expected: metadata.FileHash) -> str | None:
         digest = hashlib.new(expected.mode, path.read_bytes()).digest()
     except OSError as error:
         return f"can't be read ({error.strerror})"
-    same = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected.value
-    return None if same else "is not as its wheel brought it"
+    matches = base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected.value
+    return None if matches else "differs from the file in its wheel"

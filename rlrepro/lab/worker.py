@@ -23,9 +23,9 @@ import cloudpickle
 ORPHAN_SECONDS = 0.5  # between checks that the parent still exists
 
 
-def answer(message: bytes) -> bytes:
-    """Run one pickled (fn, args, kwargs). The answer is a pickled (error message or "", value or exception, traceback);
-    the value is pickled separately, because it may not unpickle at the other end."""
+def handle(message: bytes) -> bytes:
+    """Run one pickled (fn, args, kwargs). The reply is a pickled (error message or "", value or exception, traceback);
+    the value is pickled separately, because the other end may fail to unpickle it."""
     try:
         fn, args, kwargs = cloudpickle.loads(message)
         return pickle.dumps(("", cloudpickle.dumps(fn(*args, **kwargs)), ""))
@@ -56,7 +56,7 @@ def main() -> None:
     os.set_inheritable(int(descriptor), False)  # a process started here must not keep the socket open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     faulthandler.register(signal.SIGALRM, chain=True)
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
     connection = Connection(int(descriptor))
     while True:
         try:
@@ -65,21 +65,21 @@ def main() -> None:
             return
         signal.setitimer(signal.ITIMER_REAL, allowed)
         if package_and_overlay:
-            message = cloudpickle.dumps((_checked, (message, *package_and_overlay), {}))
+            message = cloudpickle.dumps((_check_and_run, (message, *package_and_overlay), {}))
             package_and_overlay = []
-        reply = answer(message)
+        reply = handle(message)
         sys.stdout.flush()
         connection.send_bytes(reply)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _end_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(ORPHAN_SECONDS)
     os.killpg(0, signal.SIGKILL)
 
 
-def _checked(message: bytes, package: str, overlay: str):
+def _check_and_run(message: bytes, package: str, overlay: str):
     check_origin(package, overlay)
     fn, args, kwargs = cloudpickle.loads(message)
     return fn(*args, **kwargs)

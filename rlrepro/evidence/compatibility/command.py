@@ -16,6 +16,6 @@ def update_fixes(only: tuple[str, ...], wheel: Path | None, records: Path | None
     records = records or Path("results") / this_machine().name / "compatibility.jsonl"
     for outcome in run(records, wheel.resolve(), only) if wheel else ():
         release = "==".join(outcome.environment.release)
-        yield f"{outcome.fix} with {release}: {'works' if outcome.works else outcome.why}"
+        yield f"{outcome.fix} with {release}: {'works' if outcome.works else outcome.reason}"
     for path in write_table(read_records(records)) if write else ():
         yield f"wrote {path}"

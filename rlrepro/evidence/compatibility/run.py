@@ -11,8 +11,8 @@ from rlrepro.evidence.compatibility.table import NAME
 def run(path: Path, wheel: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome]:
     """Test each planned environment and add its outcomes to the records at `path`, replacing older ones for the same
     release. Raises UvMissing, and what RecordBook raises."""
-    chosen = environments(only)
-    releases = {environment.release for environment in chosen}
+    selected = environments(only)
+    releases = {environment.release for environment in selected}
     book = RecordBook(path, case=NAME.partition(".")[0], profile="full", device="cpu", seed=0)
     if path.exists():
         book.records = Records(
@@ -20,7 +20,7 @@ def run(path: Path, wheel: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome
             for record in read_records(path)
             if (record.setting["library"], record.setting["release"]) not in releases
         )
-    for environment in chosen:
+    for environment in selected:
         library, release = environment.release
         for outcome in outcomes(environment, wheel):
             book.add(
@@ -34,6 +34,6 @@ def run(path: Path, wheel: Path, only: tuple[str, ...] = ()) -> Iterator[Outcome
                 torch=outcome.versions.get("torch"),
                 numpy=outcome.versions.get("numpy"),
                 gymnasium=outcome.versions.get("gymnasium"),
-                why=outcome.why,
+                why=outcome.reason,
             )
             yield outcome

@@ -29,9 +29,9 @@ def markdown(records: Records) -> str:
     cells = []
     for record in rows(records):
         setting = {key: value or "–" for key, value in record.setting.items()}
-        works = "yes" if record.value else f"no: {setting['why']}"
+        label = "yes" if record.value else f"no: {setting['why']}"
         library = f"{setting['library']} {setting['release']}"
-        cells.append((f"`{setting['fix']}`", library, setting["python"], setting["torch"], setting["gymnasium"], works))
+        cells.append((f"`{setting['fix']}`", library, setting["python"], setting["torch"], setting["gymnasium"], label))
     return markdown_table(("fix", "with", "Python", "torch", "gymnasium", "works"), cells)
 
 
@@ -43,9 +43,9 @@ def tested_with(records: Records) -> dict[str, tuple[str, str]]:
         for record in rows(records):
             if record.setting["fix"] == fix:
                 releases[record.value].append(_release(record))
-        works = dict.fromkeys(releases[True])
-        fails = ", ".join(release for release in dict.fromkeys(releases[False]) if release not in works)
-        text = (", ".join(works) or "no release") + (f" (fails with {fails})" if fails else "")
+        working = dict.fromkeys(releases[True])
+        failing = ", ".join(release for release in dict.fromkeys(releases[False]) if release not in working)
+        text = (", ".join(working) or "no release") + (f" (fails with {failing})" if failing else "")
         texts |= dict.fromkeys(plan.get("names", [fix]), (plan["library"], text))
     return texts
 
