@@ -1,4 +1,4 @@
-"""The fixes, one folder per product; a folder can be copied into your own project and needs nothing else of rlrepro."""
+"""The fixes, one folder each; a folder can be copied into your own project and needs nothing else from rlrepro."""
 
 import lazy_loader
 
@@ -41,7 +41,9 @@ _load, _, NAMES = lazy_loader.attach(
 def __getattr__(name: str):
     if name != "__all__":
         return _load(name)
-    available = globals()["__all__"] = [each for each in NAMES if _can_be_imported(each)]  # for `import *` and help()
+    available = globals()["__all__"] = [
+        export for export in NAMES if _can_be_imported(export)
+    ]  # for `import *` and help()
     return available
 
 

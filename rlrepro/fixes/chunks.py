@@ -1,4 +1,4 @@
-"""in_chunks, under its short name; the code lies in `tianshou/chunks.py`, beside the classes that need it."""
+"""A short import path for in_chunks; its code is in `tianshou/chunks.py`, beside the classes that use it."""
 
 from .tianshou.chunks import in_chunks
 

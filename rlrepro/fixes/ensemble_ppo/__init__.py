@@ -16,5 +16,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        installed = next((each.version for each in metadata.distributions(name=library)), "none")
+        installed = next((package.version for package in metadata.distributions(name=library)), "none")
         raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

@@ -1,4 +1,4 @@
-"""What an ensemble can train: anything else is refused, because a member would not learn what it learns alone."""
+"""Checks of what an ensemble can train. Anything else is refused, because members would not learn as they do alone."""
 
 import operator
 import warnings
@@ -10,7 +10,7 @@ from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import nn
 
 OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW)
-ELEMENTWISE = (  # activations that treat each number on its own, without weights and without randomness
+ELEMENTWISE = (  # elementwise activations without weights or randomness
     nn.ReLU, nn.Tanh, nn.ELU, nn.LeakyReLU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.Sigmoid, nn.Softplus,
     nn.Softsign, nn.Hardtanh, nn.Hardswish, nn.ReLU6, nn.Identity,
 )  # fmt: skip
@@ -31,12 +31,12 @@ def check_spaces(observation_space, action_space) -> None:
 
 
 def check_policy(policy) -> None:
-    """Raises ValueError if `policy_kwargs` ask for something that can't be batched."""
-    if (found := type(policy.optimizer)) not in OPTIMIZERS:
+    """Raises ValueError if `policy_kwargs` request something that can't be batched."""
+    if (optimizer_class := type(policy.optimizer)) not in OPTIMIZERS:
         names = [optimizer.__name__ for optimizer in OPTIMIZERS]
-        raise ValueError(f"optimizer_class must be one of {names}, found {found.__name__}")
-    if (found := type(policy.features_extractor)) is not FlattenExtractor:
-        raise ValueError(f"features_extractor_class must be FlattenExtractor, found {found.__name__}")
+        raise ValueError(f"optimizer_class must be one of {names}, found {optimizer_class.__name__}")
+    if (extractor := type(policy.features_extractor)) is not FlattenExtractor:
+        raise ValueError(f"features_extractor_class must be FlattenExtractor, found {extractor.__name__}")
     if policy.use_sde:
         raise ValueError("use_sde must be False: state-dependent noise can't be batched")
     for layer in [*policy.mlp_extractor.policy_net, *policy.mlp_extractor.value_net]:
@@ -46,7 +46,7 @@ def check_policy(policy) -> None:
 
 
 def check_seeds(seeds) -> list[int]:
-    """The seeds as integers. Raises ValueError unless there is at least one, and each is one that NumPy accepts."""
+    """The seeds as integers. Raises ValueError unless there is at least one, and NumPy accepts each of them."""
     try:
         checked = [operator.index(seed) for seed in seeds]
     except TypeError as error:
@@ -58,7 +58,7 @@ def check_seeds(seeds) -> list[int]:
 
 
 def check_device(device) -> torch.device:
-    """Raises ValueError for a CUDA device where there is none."""
+    """Raises ValueError for a CUDA device that does not exist."""
     device = torch.device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"found no device {device}: {torch.cuda.device_count()} CUDA devices are available; use 'cpu'")
@@ -86,12 +86,12 @@ def check_minibatches(*, n_envs: int, n_steps: int, batch_size: int, n_epochs: i
 
 
 def warn_of_twins(seeds, hyperparameters, env) -> None:
-    """Warns of members that would learn the same, as seeds, hyperparameters and environments are."""
+    """Warns of members that would learn the same, with the same seed, hyperparameters and environment."""
     if not isinstance(env, str) and not callable(env):
-        return  # members with an environment each
-    first = {}
+        return  # each member has its own environment
+    first_members = {}
     for member, seed in enumerate(seeds):
-        twin = first.setdefault((seed, *hyperparameters.of(member).values()), member)
+        twin = first_members.setdefault((seed, *hyperparameters.of(member).values()), member)
         if twin != member:
             warnings.warn(
                 f"members {twin} and {member} have the same seed {seed} and hyperparameters: they learn the same",

@@ -25,7 +25,7 @@ class Episodes:
 
 
 class Collector:
-    """Lets K members act, each with its own weights and its own random generator.
+    """Steps the environments of K members; each member acts with its own weights and its own random generator.
 
     `envs` holds n_envs environments for each member, side by side. `episodes[k]` has the finished episodes of member k,
     and `num_timesteps` counts the timesteps of each member in all of its environments. gamma and gae_lambda (K,) are
@@ -49,12 +49,12 @@ class Collector:
         self.gamma, self.gae_lambda = gamma[:, None], gae_lambda[:, None]  # (K, 1), against (K, E)
         self.episodes = [Episodes() for _ in seeds]
         self.num_timesteps = 0
-        self._observations = self._drawn = None
+        self._observations = self._noise = None
 
     def collect(self, n_steps: int, after_step: Callable | None = None) -> Rollout | None:
-        """A rollout of `n_steps` in each environment, which goes on where the last one ended. After each step,
-        `after_step` is given arrays (K, E, ...) by Stable-Baselines3's names, what `_count` returns, and the infos of
-        the environments (K × E), if they have any; None if it returned False."""
+        """A rollout of `n_steps` in each environment, which continues where the last one ended. After each step,
+        `after_step` is called with arrays (K, E, ...) under Stable-Baselines3's names, the result of `_count`, and the
+        infos of the environments (K × E), if they have any. Returns None if `after_step` returned False."""
         if self._observations is None:
             self._start()
         action_space = self.envs.single_action_space
@@ -73,9 +73,9 @@ class Collector:
                 normalized = self.normalize.step(self._observations, rewards[step], self._starts)
                 self._observations, rewards[step] = normalized
             if after_step is not None:
-                now = {"actions": actions[step], "new_obs": self._observations}
-                now |= {"rewards": rewards[step], "dones": self._starts, "episode_starts": starts[step]}
-                if not after_step(now, finished, infos.get(INFO)):
+                arrays = {"actions": actions[step], "new_obs": self._observations}
+                arrays |= {"rewards": rewards[step], "dones": self._starts, "episode_starts": starts[step]}
+                if not after_step(arrays, finished, infos.get(INFO)):
                     return None
             for member, env in np.argwhere(truncated & ~terminated):
                 final = infos[FINAL_OBS][member * self.n_envs + env]
@@ -85,12 +85,12 @@ class Collector:
         return self._rollout(observations, actions, rewards, starts, time_limits)
 
     def state(self) -> dict:
-        """What has been counted so far, for `restore`."""
+        """The counts and statistics so far, for `restore`."""
         statistics = self.normalize and (self.normalize.obs_rms, self.normalize.ret_rms)
         return {"episodes": self.episodes, "num_timesteps": self.num_timesteps, "statistics": statistics}
 
     def restore(self, state: dict) -> None:
-        """Continue to count from a `state`."""
+        """Continue from a `state`."""
         self.episodes, self.num_timesteps = state["episodes"], state["num_timesteps"]
         if self.normalize is not None:
             self.normalize.obs_rms, self.normalize.ret_rms = state["statistics"]
@@ -113,19 +113,19 @@ class Collector:
             distribution = self.networks.distribution(torch.as_tensor(observations, device=self.networks.device))
             if isinstance(distribution, Normal):
                 noise = self._draw(torch.Tensor.normal_, distribution.loc)
-                drawn = distribution.loc + distribution.scale * noise
+                actions = distribution.loc + distribution.scale * noise
             else:  # what torch.multinomial does for one sample, for all members in one call
-                drawn = (distribution.probs / self._draw(torch.Tensor.exponential_, distribution.probs)).argmax(-1)
-        return drawn.cpu().numpy().reshape(self.members, self.n_envs, *self.envs.single_action_space.shape)
+                actions = (distribution.probs / self._draw(torch.Tensor.exponential_, distribution.probs)).argmax(-1)
+        return actions.cpu().numpy().reshape(self.members, self.n_envs, *self.envs.single_action_space.shape)
 
     def _draw(self, fill: Callable, like: torch.Tensor) -> torch.Tensor:
-        """A tensor as `like` (K, ...), in which each member's part is filled by its own generator."""
-        if self._drawn is None:
-            self._drawn = torch.empty(like.shape)  # on the CPU, as the generators are
-            self._parts = self._drawn.unbind()
+        """A tensor with the shape of `like` (K, ...), in which each member's part is filled by its own generator."""
+        if self._noise is None:
+            self._noise = torch.empty(like.shape)  # on the CPU, as the generators are
+            self._parts = self._noise.unbind()
         for part, generator in zip(self._parts, self.generators, strict=True):
             fill(part, generator=generator)
-        return self._drawn.to(like.device)
+        return self._noise.to(like.device)
 
     def _step(self, actions: np.ndarray):
         space = self.envs.single_action_space
@@ -139,33 +139,33 @@ class Collector:
         self.num_timesteps += self.n_envs
         self._returns += rewards
         self._lengths += 1
-        where = np.argwhere(dones)
-        finished = [(*at, float(self._returns[at]), int(self._lengths[at])) for at in map(tuple, where.tolist())]
-        for member, _, total, length in finished:
+        ends = np.argwhere(dones)
+        finished = [(*end, float(self._returns[end]), int(self._lengths[end])) for end in map(tuple, ends.tolist())]
+        for member, _, episode_return, length in finished:
             episodes = self.episodes[member]
-            episodes.returns.append(total)
+            episodes.returns.append(episode_return)
             episodes.lengths.append(length)
             episodes.timesteps.append(self.num_timesteps)
         self._returns[dones] = self._lengths[dones] = 0
         return finished
 
     def _rollout(self, observations, actions, rewards, starts, time_limits) -> Rollout:
-        """Adds values, log-probabilities and advantages to what was collected, all at once."""
+        """Adds values, log-probabilities and advantages to the collected transitions, all at once."""
         with torch.no_grad():
-            inputs, taken = (self._member_first(array) for array in (observations, actions))  # (K, N, ...)
-            log_probs = joint(self.networks.distribution(inputs).log_prob(taken))
+            inputs, flat_actions = (self._member_first(array) for array in (observations, actions))  # (K, N, ...)
+            log_probs = joint(self.networks.distribution(inputs).log_prob(flat_actions))
             values = self.networks.values(inputs)
             last_values = self._values_of(self._observations)
             for (step, member, env, _), value in zip(time_limits, self._values_after(time_limits), strict=True):
-                # what would have come after the time limit
+                # the return expected after the time limit
                 rewards[step, member, env] += self.gamma[member, 0].astype(np.float32) * value
-        per_step = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
-        advantages = advantages_of(rewards, per_step, starts, last_values, self._starts, self.gamma, self.gae_lambda)
-        returns = advantages + per_step
-        return Rollout(inputs, taken, values, log_probs, *map(self._member_first, (advantages, returns)))
+        step_values = np.moveaxis(values.cpu().numpy().reshape(self.members, self.n_envs, -1), 2, 0)  # (T, K, E)
+        advantages = advantages_of(rewards, step_values, starts, last_values, self._starts, self.gamma, self.gae_lambda)
+        returns = advantages + step_values
+        return Rollout(inputs, flat_actions, values, log_probs, *map(self._member_first, (advantages, returns)))
 
     def _values_after(self, time_limits) -> list[float]:
-        """The value that each member expects after the last observation of these episodes; all in one pass."""
+        """Each member's value of the last observation of these episodes, all in one forward pass."""
         finals = [[] for _ in self.seeds]
         for _, member, _, final in time_limits:
             finals[member].append(final)
@@ -180,6 +180,6 @@ class Collector:
         return self.networks.values(torch.as_tensor(observations, device=self.networks.device)).cpu().numpy()
 
     def _member_first(self, array: np.ndarray) -> torch.Tensor:
-        """(T, K, E, ...) to (K, E × T, ...), in one piece: each minibatch would copy it otherwise."""
+        """(T, K, E, ...) to (K, E × T, ...), contiguous: each minibatch would copy it otherwise."""
         array = np.ascontiguousarray(np.moveaxis(array, 0, 2))
         return torch.as_tensor(array.reshape(self.members, -1, *array.shape[3:]), device=self.networks.device)

@@ -9,7 +9,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from .checks import check_spaces
 
-try:  # since gymnasium 1.1 you can choose when an environment is reset: here in the step that ends its episode
+try:  # from gymnasium 1.1 on you can choose when an environment is reset: here in the step that ends its episode
     from gymnasium.vector import AutoresetMode
 
     AUTORESET, FINAL_OBS = {"autoreset_mode": AutoresetMode.SAME_STEP}, "final_obs"
@@ -33,20 +33,20 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
         return env
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
-    factories = [_factory(each) for each in (env if isinstance(env, list | tuple) else [env] * members)]
+    factories = [_factory(spec) for spec in (env if isinstance(env, list | tuple) else [env] * members)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
     step_seconds = _check_members(factories)
     if vectorization == "auto":
         vectorization = "async" if step_seconds * (_cores() - 1) > MESSAGE_SECONDS else "sync"
-    makers = [partial(_OfMember, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
+    env_fns = [partial(_MemberEnv, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
-        return SyncVectorEnv(makers, **AUTORESET)
+        return SyncVectorEnv(env_fns, **AUTORESET)
     import loky  # noqa: F401, registers its multiprocessing context
 
     # a forked process would hang after a computation with several threads, and a spawned one would run the main script
     # again; loky's do neither, but can't share memory
-    return AsyncVectorEnv(makers, shared_memory=False, context="loky", **AUTORESET)
+    return AsyncVectorEnv(env_fns, shared_memory=False, context="loky", **AUTORESET)
 
 
 def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
@@ -62,7 +62,7 @@ def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
 
 
 def _cores() -> int:
-    """Cores that this process may use; 1 without loky, without which there are no other processes to use them."""
+    """Cores that this process may use; 1 without loky, since there are then no other processes to use them."""
     try:
         from loky import cpu_count
     except ImportError:
@@ -108,22 +108,22 @@ def _step_seconds(env) -> float:
     return (time.perf_counter() - start) / TIMED_STEPS
 
 
-class _OfMember(gym.Wrapper):
-    """An environment whose errors name its member. Its infos are passed on whole, as `infos[INFO][i][0]`: Gymnasium
-    would make arrays of their values, which may differ in type and shape."""
+class _MemberEnv(gym.Wrapper):
+    """An environment whose errors name its member. Its infos are passed on unchanged, as `infos[INFO][i][0]`:
+    Gymnasium would make arrays of their values, which may differ in type and shape."""
 
     def __init__(self, factory: Callable[[], gym.Env], member: int):
         super().__init__(factory())
         self.member, self._info = member, {}
 
     def reset(self, **options):
-        return self.env.reset(**options)[0], {INFO: (self._info,)}  # the step's that ended the episode
+        return self.env.reset(**options)[0], {INFO: (self._info,)}  # of the step that ended the episode
 
     def step(self, action):
         try:
-            *made, self._info = self.env.step(action)
+            *transition, self._info = self.env.step(action)
         except Exception as error:
             if hasattr(error, "add_note"):  # from Python 3.11 on
                 error.add_note(f"Raised in step() of the environment of member {self.member}.")
             raise
-        return *made, {INFO: (self._info,)}
+        return *transition, {INFO: (self._info,)}

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 Schedule = float | Callable[[float], float] | None
-NEVER = {"clip_range_vf": math.inf, "target_kl": math.inf}  # what None means: no clipping, no early stop
+IF_NONE = {"clip_range_vf": math.inf, "target_kl": math.inf}  # no clipping, no early stop
 LIMITS = {  # lowest and highest value; exclusive where SB3 or torch could not compute with it
     "learning_rate": (0, math.inf),
     "clip_range": (0, math.inf),
@@ -24,42 +24,42 @@ SCHEDULED = ("learning_rate", "clip_range", "clip_range_vf")
 
 
 class Hyperparameters:
-    """`LIMITS` names them. `values[name]` lists what each of the K members was given; None and numbers are as they
-    were, schedules are functions of the remaining progress."""
+    """`LIMITS` has their names. `values[name]` lists the setting of each of the K members: None, a number, or a
+    schedule, which is a function of the remaining progress."""
 
-    def __init__(self, members: int, given: dict[str, Schedule | Sequence[Schedule]]):
-        self.values = {name: self._per_member(name, value, members) for name, value in given.items()}
+    def __init__(self, members: int, settings: dict[str, Schedule | Sequence[Schedule]]):
+        self.values = {name: self._per_member(name, value, members) for name, value in settings.items()}
 
     def at(self, name: str, remaining: float = 1.0) -> np.ndarray:
         """The value for each member (K,), as float64, when this share of the progress remains."""
-        values = (each(remaining) if callable(each) else each for each in self.values[name])
-        return np.array([NEVER[name] if each is None else float(each) for each in values])
+        values = (setting(remaining) if callable(setting) else setting for setting in self.values[name])
+        return np.array([IF_NONE[name] if value is None else float(value) for value in values])
 
-    def now(self, remaining: float, device) -> dict:
-        """What an update needs when this share of the progress remains, without what no member uses: tensors (K, 1)
-        where they meet minibatches, otherwise (K,); learning_rate and target_kl as arrays (K,)."""
-        at = {name: self.at(name, remaining) for name in self.values}
-        clip_range = at["clip_range"][:, None]
-        now = {
+    def for_update(self, remaining: float, device) -> dict:
+        """The values for an update when this share of the progress remains, without those that no member uses: tensors,
+        (K, 1) if they are combined with minibatches, otherwise (K,); learning_rate and target_kl as arrays (K,)."""
+        values = {name: self.at(name, remaining) for name in self.values}
+        clip_range = values["clip_range"][:, None]
+        tensors = {
             "lowest_ratio": 1 - clip_range,
             "highest_ratio": 1 + clip_range,
-            "vf_coef": at["vf_coef"],
-            "max_grad_norm": at["max_grad_norm"][:, None],
+            "vf_coef": values["vf_coef"],
+            "max_grad_norm": values["max_grad_norm"][:, None],
         }
-        if self.is_given("clip_range_vf"):
-            now["clip_range_vf"] = at["clip_range_vf"][:, None]
-        if at["ent_coef"].any():
-            now["ent_coef"] = at["ent_coef"]
-        now = {name: torch.as_tensor(value, dtype=torch.float32).to(device) for name, value in now.items()}
-        return now | {"learning_rate": at["learning_rate"], "target_kl": at["target_kl"]}
+        if self.is_set("clip_range_vf"):
+            tensors["clip_range_vf"] = values["clip_range_vf"][:, None]
+        if values["ent_coef"].any():
+            tensors["ent_coef"] = values["ent_coef"]
+        tensors = {name: torch.as_tensor(value, dtype=torch.float32).to(device) for name, value in tensors.items()}
+        return tensors | {"learning_rate": values["learning_rate"], "target_kl": values["target_kl"]}
 
     def differ(self, name: str) -> bool:
         """Whether members may have different values."""
-        return any(each is not self.values[name][0] and each != self.values[name][0] for each in self.values[name])
+        return any(value is not self.values[name][0] and value != self.values[name][0] for value in self.values[name])
 
-    def is_given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Whether any member has a value, rather than None."""
-        return any(each is not None for each in self.values[name])
+        return any(value is not None for value in self.values[name])
 
     def of(self, member: int) -> dict:
         """The values of one member."""
@@ -72,14 +72,14 @@ class Hyperparameters:
         if len(values) != members:
             raise ValueError(f"{name} must be one value, or one for each of {members} members; found {len(values)}")
         lowest, highest = LIMITS[name]
-        for member, each in enumerate(values):
-            if each is None and name in NEVER:
+        for member, setting in enumerate(values):
+            if setting is None and name in IF_NONE:
                 continue
-            if callable(each) and name not in SCHEDULED:
+            if callable(setting) and name not in SCHEDULED:
                 raise ValueError(f"{name} must be a number: only {', '.join(SCHEDULED)} can be schedules")
-            first = each(1.0) if callable(each) else each
-            if not isinstance(first, Real) or not lowest <= first <= highest:
+            initial = setting(1.0) if callable(setting) else setting
+            if not isinstance(initial, Real) or not lowest <= initial <= highest:
                 expected = "positive" if 0 < lowest < 1 else f"between {lowest} and {highest}"
                 none = ", or None for no clipping" if name == "clip_range_vf" else ""
-                raise ValueError(f"{name} must be {expected}{none}; found {first!r} for member {member}")
+                raise ValueError(f"{name} must be {expected}{none}; found {initial!r} for member {member}")
         return values

@@ -32,8 +32,8 @@ class EnsemblePPO:
 
     Args:
         env: a Gymnasium id, a function that makes an environment, or one of these for each member; or a Gymnasium
-            VectorEnv, which steps all environments in one call: n_envs for each member, side by side, reset in the step
-            that ends an episode, from a list of seeds
+            VectorEnv, which steps all environments in one call. It must have n_envs for each member, side by side,
+            reset an environment in the step that ends its episode, and accept a list of seeds
         seeds: one for each member
         n_envs: environments per member
         vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
@@ -102,7 +102,7 @@ class EnsemblePPO:
             self.networks.flat,
             policies[0].optimizer,
             same_rate=not self.hyperparameters.differ("learning_rate"),
-            may_rest=self.hyperparameters.is_given("target_kl"),
+            may_skip=self.hyperparameters.is_set("target_kl"),
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
@@ -136,12 +136,12 @@ class EnsemblePPO:
         continue, as with its `reset_num_timesteps=False`.
 
         `callback(k)` makes a callback of Stable-Baselines3 for member k, such as its EvalCallback. It is called at each
-        step; if it returns False, the member stops, and the others go on. `tensorboard_log` is a folder for the curves
+        step; if it returns False, the member stops, but not the others. `tensorboard_log` is a folder for the curves
         of each member, as Stable-Baselines3 writes them."""
-        last = self.num_timesteps + total_timesteps
+        end = self.num_timesteps + total_timesteps
         with Observers(self, callback, tensorboard_log, total_timesteps, progress) as observers:
-            while self.num_timesteps < last and (rollout := observers.collect()) is not None:
-                remaining = 1 - self.num_timesteps / last
+            while self.num_timesteps < end and (rollout := observers.collect()) is not None:
+                remaining = 1 - self.num_timesteps / end
                 self.update(rollout, remaining, observers.curves)
                 self.networks.check_finite()
                 observers.end_update(remaining)
@@ -161,24 +161,24 @@ class EnsemblePPO:
         return self.normalize.of(member, venv)
 
     def save(self, path: str | Path) -> None:
-        """Write everything but the environments, which `load` is given again, to a file."""
+        """Write everything to a file, except the environments, which you pass to `load` again."""
         saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
         learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
         torch.save(saved | learned, path)
 
     @classmethod
     def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
-        """The ensemble of a file, with new environments; `learn` goes on as Stable-Baselines3's `PPO.load(path, env)`
-        does with `reset_num_timesteps=False`: environments and random generators begin anew, from the seeds. `changes`
-        replace arguments that it was made with, such as `device`. Like any pickle, a file can run code: load only what
+        """The ensemble of a file, with new environments; `learn` continues as Stable-Baselines3's `PPO.load(path, env)`
+        does with `reset_num_timesteps=False`: environments and random generators start again from the seeds. `changes`
+        replace arguments of the saved ensemble, such as `device`. Like any pickle, a file can run code: load only what
         you trust."""
         saved = torch.load(path, map_location="cpu", weights_only=False)
         ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
         if ensemble.networks.flat.shape != saved["weights"].shape:
-            found, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
-            raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {found}")
+            shape, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
+            raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {shape}")
         ensemble.networks.flat.data.copy_(saved["weights"])
-        adam = ensemble.optimizer.adam.state_dict()  # with the rates of now
+        adam = ensemble.optimizer.adam.state_dict()  # with the new learning rates
         if len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
             raise ValueError("target_kl can be changed from one number to another, but not from or to None")
         ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
@@ -194,39 +194,39 @@ class EnsemblePPO:
         self.envs.close()
 
     def collect(self, after_step: Callable | None = None) -> Rollout | None:
-        """Let each member act for `n_steps` in each of its environments. None if `after_step`, which is called as in
-        `Collector.collect`, returned False."""
+        """Let each member act for `n_steps` in each of its environments. Returns None if `after_step`, which is
+        called as in `Collector.collect`, returned False."""
         return self._collector.collect(self.n_steps, after_step)
 
     def update(self, rollout: Rollout, remaining: float = 1.0, curves: LossCurves | None = None) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
-        schedules are given, and `curves` keeps the losses."""
-        now = self.hyperparameters.now(remaining, self.device)
+        schedules are called with, and `curves` keeps the losses."""
+        settings = self.hyperparameters.for_update(remaining, self.device)
         active = np.ones(len(self), bool)  # members whose policy has not moved too far
         orders = np.empty(rollout.values.shape, np.int64)  # (K, N)
         for _ in range(self.n_epochs):
             for member in np.flatnonzero(active):
                 orders[member] = self._orders[member].permutation(orders.shape[1])
             for minibatch in rollout.minibatches(orders, self.batch_size):
-                self._gradient_step(minibatch, now, active, curves)
+                self._gradient_step(minibatch, settings, active, curves)
                 if not active.any():
                     return
 
-    def _gradient_step(self, minibatch, now, active, curves) -> None:
+    def _gradient_step(self, minibatch, settings, active, curves) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = losses_of(self.networks, minibatch, now, self.normalize_advantage, curves, active)
-        stops = self.hyperparameters.is_given("target_kl")
-        if stops:
-            active &= ~(divergence.cpu().numpy() > KL_SLACK * now["target_kl"])
+        losses, divergence = losses_of(self.networks, minibatch, settings, self.normalize_advantage, curves, active)
+        has_target_kl = self.hyperparameters.is_set("target_kl")
+        if has_target_kl:
+            active &= ~(divergence.cpu().numpy() > KL_SLACK * settings["target_kl"])
         gradients = self.networks.gradients(losses)
         norms = gradients.norm(dim=1, keepdim=True) + 1e-6  # as torch's clip_grad_norm_, per member
-        gradients *= (now["max_grad_norm"] / norms).clamp(max=1)
-        self.optimizer.step(gradients, now["learning_rate"], active if stops else None)
+        gradients *= (settings["max_grad_norm"] / norms).clamp(max=1)
+        self.optimizer.step(gradients, settings["learning_rate"], active if has_target_kl else None)
 
     def _seeded_policy(self, seed: int):
         """The policy that Stable-Baselines3 would start with, and the generator from which it would then draw."""
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)  # the CPU's alone
+            torch.default_generator.manual_seed(seed)  # only the CPU's
             policy = self._new_policy()
             generator = torch.Generator()
             generator.set_state(torch.get_rng_state())

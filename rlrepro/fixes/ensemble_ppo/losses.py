@@ -6,9 +6,9 @@ from .rollout import Rollout
 from .stacked_policies import StackedPolicies, joint
 
 
-def losses_of(networks: StackedPolicies, batch: Rollout, now: dict, normalize: bool, curves=None, active=None):
+def losses_of(networks: StackedPolicies, batch: Rollout, settings: dict, normalize: bool, curves=None, active=None):
     """PPO's loss of each member (K,), and an estimate of the Kullback-Leibler divergence (K,) of its policy since the
-    rollout. `now` is as `Hyperparameters.now` gives it; `curves` get the parts of the `active` members' (K,) losses."""
+    rollout. `settings` come from `Hyperparameters.for_update`; `curves` keeps the losses of `active` members (K,)."""
     distribution = networks.distribution(batch.observations)
     values = networks.values(batch.observations)  # (K, B)
     advantages = batch.advantages
@@ -17,14 +17,14 @@ def losses_of(networks: StackedPolicies, batch: Rollout, now: dict, normalize: b
         advantages = (advantages - mean) / (deviation + 1e-8)
     log_ratio = joint(distribution.log_prob(batch.actions)) - batch.log_probs
     ratio = log_ratio.exp()
-    clipped = ratio.clamp(now["lowest_ratio"], now["highest_ratio"])
+    clipped = ratio.clamp(settings["lowest_ratio"], settings["highest_ratio"])
     policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean(1)
-    if "clip_range_vf" in now:
-        values = batch.values + (values - batch.values).clamp(-now["clip_range_vf"], now["clip_range_vf"])
+    if "clip_range_vf" in settings:
+        values = batch.values + (values - batch.values).clamp(-settings["clip_range_vf"], settings["clip_range_vf"])
     value_loss = (batch.returns - values).square().mean(1)
-    loss = policy_loss + now["vf_coef"] * value_loss
-    if "ent_coef" in now:
-        loss = loss - now["ent_coef"] * joint(distribution.entropy()).mean(1)
+    loss = policy_loss + settings["vf_coef"] * value_loss
+    if "ent_coef" in settings:
+        loss = loss - settings["ent_coef"] * joint(distribution.entropy()).mean(1)
     with torch.no_grad():
         divergence = (ratio - 1 - log_ratio).mean(1)
         if curves is not None:

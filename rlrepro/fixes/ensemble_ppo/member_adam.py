@@ -10,25 +10,25 @@ class MemberAdam:
     Args:
         like: the optimizer of a policy, with its class and options
         same_rate: whether all members always have the same learning rate
-        may_rest: whether a step may leave members out
+        may_skip: whether a step may leave members out
     """
 
-    def __init__(self, flat: torch.Tensor, like: torch.optim.Optimizer, *, same_rate: bool, may_rest: bool):
+    def __init__(self, flat: torch.Tensor, like: torch.optim.Optimizer, *, same_rate: bool, may_skip: bool):
         options = {name: value for name, value in like.defaults.items() if name != "decoupled_weight_decay"}
         version = tuple(map(int, torch.__version__.split(".")[:2]))
         options |= {"fused": flat.device.type == "cuda" or version >= (2, 4), "foreach": None}
         self._flat, self._moves = flat, None
-        if not same_rate:  # torch's step with rate 1 goes from zero to a move, which is then scaled for each member
+        if not same_rate:  # torch's step from zero with rate 1 is a move, which is then scaled for each member
             self._moves, self._decay = torch.zeros_like(flat), options["weight_decay"]
             self._is_decoupled = isinstance(like, torch.optim.AdamW)
             options |= {"weight_decay": 0, "lr": 1.0}
         target = flat if same_rate else self._moves
-        self._parameters = list(target.unbind()) if may_rest else [target]
+        self._parameters = list(target.unbind()) if may_skip else [target]
         self.adam = type(like)(self._parameters, **options)
 
     @torch.no_grad()
     def step(self, gradients: torch.Tensor, rates: np.ndarray, active: np.ndarray | None = None) -> None:
-        """One step with gradients (K, P) and learning rates (K,); of the `active` members (K,) alone, if given."""
+        """One step with gradients (K, P) and learning rates (K,); if `active` (K,) is passed, only of these members."""
         if self._moves is None:
             self.adam.param_groups[0]["lr"] = float(rates[0])
         else:

@@ -38,7 +38,7 @@ class MemberNormalize:
         return self._update_and_normalize(observations)
 
     def step(self, observations: np.ndarray, rewards: np.ndarray, dones: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Normalizes what a step gave: observations (K, E, ...) and rewards (K, E)."""
+        """Normalizes the observations (K, E, ...) and rewards (K, E) of a step."""
         observations = self._update_and_normalize(observations)
         rewards = rewards.astype(np.float32).T
         self.returns = self.returns * self.gamma + rewards

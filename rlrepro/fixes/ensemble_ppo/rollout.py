@@ -24,9 +24,9 @@ class Rollout:
         fields = vars(self).values()
         columns = [field.float().reshape(rows.numel(), -1) for field in fields]
         table, widths = torch.cat(columns, dim=1), [column.shape[1] for column in columns]  # to gather all at once
-        for at in rows.split(size, dim=1):
-            parts = table.index_select(0, at.flatten()).split(widths, dim=1)
-            yield Rollout(*(part.view(*at.shape, *field.shape[2:]) for part, field in zip(parts, fields, strict=True)))
+        for idx in rows.split(size, dim=1):
+            parts = table.index_select(0, idx.flatten()).split(widths, dim=1)
+            yield Rollout(*(part.view(*idx.shape, *field.shape[2:]) for part, field in zip(parts, fields, strict=True)))
 
 
 def advantages_of(rewards, values, starts, last_values, last_dones, gamma, gae_lambda) -> np.ndarray:

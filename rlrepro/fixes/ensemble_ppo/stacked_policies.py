@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Categorical, Normal
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-LARGEST_KEPT = 32 * 2**20 - 2**16  # bytes of a block, after which the C library would no longer keep any
+LARGEST_KEPT = 32 * 2**20 - 2**16  # bytes; freeing a larger block does not make the C library keep memory
 
 
 class StackedPolicies:
@@ -37,7 +37,7 @@ class StackedPolicies:
         vector_to_parameters(weights, policy.parameters())
 
     def check_finite(self) -> None:
-        """Raises ValueError, which names the members whose weights are not finite."""
+        """Raises ValueError with the members whose weights are not finite."""
         diverged = torch.nonzero(~self.flat.isfinite().all(dim=1)).flatten().tolist()
         if diverged:
             raise ValueError(
@@ -48,10 +48,10 @@ class StackedPolicies:
     def gradients(self, losses: torch.Tensor) -> torch.Tensor:
         """Gradients (K, P), in the order of `flat`, of each member's loss (K,) with respect to its weights; the next
         call overwrites them."""
-        found = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        for gradient, place in zip(found, self._gradients.values(), strict=True):
-            if gradient.data_ptr() != place.data_ptr():  # a linear layer's are already in place
-                place.copy_(gradient)
+        gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        for gradient, target in zip(gradients, self._gradients.values(), strict=True):
+            if gradient.data_ptr() != target.data_ptr():  # those of linear layers are already there
+                target.copy_(gradient)
         return self._flat_gradient
 
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
@@ -67,23 +67,23 @@ class StackedPolicies:
 
     def _forward(self, layers, observations):
         x = observations.flatten(start_dim=2).float()
-        for layer, following in zip_longest(layers, layers[1:]):
+        for layer, next_layer in zip_longest(layers, layers[1:]):
             if isinstance(layer, str):
                 names = f"{layer}.weight", f"{layer}.bias"
-                places = map(self._gradients.get, names)
-                x = _Linear.apply(x, *map(self.weights.get, names), *places, type(following) is torch.nn.Tanh)
+                gradients = map(self._gradients.get, names)
+                x = _Linear.apply(x, *map(self.weights.get, names), *gradients, type(next_layer) is torch.nn.Tanh)
             elif type(layer) is not torch.nn.Tanh:
                 x = layer(x)
         return x
 
 
 class _Linear(torch.autograd.Function):
-    """A linear layer for each member, and tanh if that follows. It writes the gradients of its weights where they
-    belong: autograd's would be copied twice, for their layout, and into one row per member."""
+    """A linear layer for each member, with a tanh if one follows. It writes the gradients of its weights into their
+    views: autograd's would be copied twice, for their layout and into one row per member."""
 
     @staticmethod
-    def forward(context, x, weight, bias, weight_gradient, bias_gradient, tanh):
-        context.gradients = weight_gradient, bias_gradient
+    def forward(ctx, x, weight, bias, weight_gradient, bias_gradient, tanh):
+        ctx.gradients = weight_gradient, bias_gradient
         # tanh(z) = 2 sigmoid(2z) - 1: on some CPUs torch's tanh takes longer than the product; its sigmoid does not
         scale = 2 if tanh and x.device.type == "cpu" else 1
         y = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2), beta=scale, alpha=scale)
@@ -91,23 +91,23 @@ class _Linear(torch.autograd.Function):
             torch.add(y.new_tensor(-1), y.sigmoid_(), alpha=2, out=y)
         elif tanh:
             y.tanh_()
-        context.save_for_backward(x, weight, y if tanh else None)
+        ctx.save_for_backward(x, weight, y if tanh else None)
         return y
 
     @staticmethod
-    def backward(context, gradient):
-        x, weight, tanh = context.saved_tensors
-        of_weight, of_bias = context.gradients
+    def backward(ctx, gradient):
+        x, weight, tanh = ctx.saved_tensors
+        weight_gradient, bias_gradient = ctx.gradients
         if tanh is not None:  # in place: the gradient comes from the next layer, and nothing else needs it
             torch.ops.aten.tanh_backward.grad_input(gradient, tanh, grad_input=gradient)
-        of_x = torch.bmm(gradient, weight) if context.needs_input_grad[0] else None
-        # not straight into the view, where bmm goes member by member; and few rows take less time than few columns
+        x_gradient = torch.bmm(gradient, weight) if ctx.needs_input_grad[0] else None
+        # not directly into the view, where bmm would go member by member; few rows are faster than few columns
         if 2 * x.shape[2] <= gradient.shape[2]:
-            of_weight.copy_(torch.bmm(x.transpose(1, 2), gradient).transpose(1, 2))
+            weight_gradient.copy_(torch.bmm(x.transpose(1, 2), gradient).transpose(1, 2))
         else:
-            of_weight.copy_(torch.bmm(gradient.transpose(1, 2), x))
-        torch.sum(gradient, 1, out=of_bias)
-        return of_x, of_weight, of_bias, None, None, None
+            weight_gradient.copy_(torch.bmm(gradient.transpose(1, 2), x))
+        torch.sum(gradient, 1, out=bias_gradient)
+        return x_gradient, weight_gradient, bias_gradient, None, None, None
 
 
 def _keep_freed_memory(device: torch.device) -> None:

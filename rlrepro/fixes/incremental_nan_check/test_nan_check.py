@@ -22,8 +22,8 @@ from tianshou.trainer import OffPolicyTrainerParams
 
 from .trainer import incremental_nan_check
 
-STEPS, STORED = 40, 24  # the buffer goes round
-NOWHERE = (None, None)
+STEPS, STORED = 40, 24  # the buffer wraps around
+NO_FAULT = (None, None)
 
 
 class Walk(gym.Env):
@@ -33,15 +33,15 @@ class Walk(gym.Env):
     action_space = gym.spaces.Discrete(2)
 
     def __init__(self, part, step):
-        self.part, self.bad, self.steps, self.random = part, step, 0, np.random.default_rng(0)
+        self.part, self.bad_step, self.steps, self.rng = part, step, 0, np.random.default_rng(0)
 
     def reset(self, *, seed=None, options=None):
-        return self.random.random(3, np.float32), {"cost": 0.0, "name": "a"}
+        return self.rng.random(3, np.float32), {"cost": 0.0, "name": "a"}
 
     def step(self, action):
         self.steps += 1
-        obs, reward, info = self.random.random(3, np.float32), 1.0, {"cost": 0.0, "name": "a"}
-        if self.steps == self.bad:
+        obs, reward, info = self.rng.random(3, np.float32), 1.0, {"cost": 0.0, "name": "a"}
+        if self.steps == self.bad_step:
             match self.part:
                 case "obs":
                     obs[1] = np.nan
@@ -62,7 +62,7 @@ class Network(nn.Module):
 
 
 def train(part=None, step=None, buffer=None):
-    """(the weights, the error's message or None) of a short training run."""
+    """A short training run: (the weights, the error's message or None)."""
     torch.manual_seed(0)
     np.random.seed(0)
     policy = DiscreteQLearningPolicy(model=Network(), action_space=Walk.action_space, eps_training=0.5)
@@ -95,30 +95,30 @@ def fixed():
     undo()
 
 
-@pytest.mark.parametrize("where", [NOWHERE, ("obs", 5), ("rew", 33), ("cost", 17), ("name", 39)])
-def test_the_same_weights_and_the_same_error_after_the_same_collect(where):
-    weights, error = train(*where)
+@pytest.mark.parametrize("fault", [NO_FAULT, ("obs", 5), ("rew", 33), ("cost", 17), ("name", 39)])
+def test_the_same_weights_and_the_same_error_after_the_same_collect(fault):
+    weights, error = train(*fault)
     undo = incremental_nan_check()
     try:
-        fixed_weights, fixed_error = train(*where)
+        fixed_weights, fixed_error = train(*fault)
     finally:
         undo()
     assert torch.equal(weights, fixed_weights) and error == fixed_error
-    assert (error is None) == (where == NOWHERE)
+    assert (error is None) == (fault == NO_FAULT)
 
 
 def test_only_what_was_written_is_read(fixed, monkeypatch):
-    read, original = [], ReplayBuffer.__getitem__
+    lengths, original = [], ReplayBuffer.__getitem__
 
     def counting(self, index):
         if isinstance(index, slice):
-            read.append(len(self))
+            lengths.append(len(self))
         return original(self, index)
 
     counting.__module__ = original.__module__
     monkeypatch.setattr(ReplayBuffer, "__getitem__", counting)
     train()
-    assert read == [1]  # the first check, of a buffer that nothing is known about
+    assert lengths == [1]  # the first check, of a buffer whose state is not known yet
 
 
 def test_outside_of_a_trainer_hasnull_reads_everything(fixed):
@@ -128,7 +128,7 @@ def test_outside_of_a_trainer_hasnull_reads_everything(fixed):
     assert buffer.hasnull()
 
 
-def test_it_can_be_switched_off_and_twice_is_once():
+def test_it_can_be_switched_off_and_a_second_call_changes_nothing():
     before = ReplayBuffer.add, ReplayBuffer.hasnull, VectorReplayBuffer.add
     incremental_nan_check()
     assert incremental_nan_check() is incremental_nan_check()
@@ -149,7 +149,7 @@ def test_a_buffer_of_your_own_class_is_read_whole_and_a_warning_names_it(fixed):
     assert "NaNs in buffer after 8 steps" in error
 
 
-def test_nothing_is_said_about_tianshous_own_buffers(fixed):
+def test_tianshous_own_buffers_give_no_warning(fixed):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "incremental_nan_check")
         train(buffer=VectorReplayBuffer(STORED, 1))

@@ -13,7 +13,7 @@ except ImportError as error:
 from .written import WrittenRows
 
 _collecting = ContextVar("a trainer is collecting", default=False)
-_originals: list[tuple[type, str, Callable]] = []  # what was patched; empty while the check is not incremental
+_originals: list[tuple[type, str, Callable]] = []  # of patched methods; empty while the check is not incremental
 
 
 def incremental_nan_check() -> Callable[[], None]:
@@ -22,58 +22,58 @@ def incremental_nan_check() -> Callable[[], None]:
 
     A NaN or None that the collector, a hook or any method of the buffer writes raises the same MalformedBufferError
     after the same collect. Only an assignment into a buffer's arrays, such as `buffer.rew[3] = value`, is not noticed.
-    The first check of a buffer still reads all of it, as does the check after its arrays were replaced. Where no
-    difference can be excluded, namely for HER buffers, with sample_avail and stacked frames, and for buffers of your
-    own class that override a method of tianshou's, every check reads everything, and a warning says so once.
+    The first check of a buffer still reads all of it, as does the check after its arrays were replaced. Where the
+    results could differ, namely for HER buffers, buffers with sample_avail and stacked frames, and buffers of your own
+    class that override a method of tianshou's, every check reads everything, and a warning says so once.
 
     Outside of a trainer, `buffer.hasnull()` is unchanged. The check draws no random numbers, so training gives the
     same weights. Tested with tianshou 2.0.0 and 2.0.1.
 
     Returns:
-        A function that restores tianshou's own check. Calling either one twice changes nothing.
+        A function that restores tianshou's own check. Calling either function twice has no further effect.
     """
     if not _originals:
-        written, hasnull = WrittenRows(), ReplayBuffer.hasnull
+        written_rows, hasnull = WrittenRows(), ReplayBuffer.hasnull
 
-        def noting(add):
+        def note_rows(add):
             @functools.wraps(add)
-            def noted(self, *args, **options):
+            def wrapper(self, *args, **options):
                 added = add(self, *args, **options)
-                written.note(self, added[0] if isinstance(added, tuple) else added)
+                written_rows.note(self, added[0] if isinstance(added, tuple) else added)
                 return added
 
-            return noted
+            return wrapper
 
-        def noting_index(set_array):
+        def note_index(set_array):
             @functools.wraps(set_array)
-            def noted(self, seq, key, index=None, default_value=None):
+            def wrapper(self, seq, key, index=None, default_value=None):
                 set_array(self, seq, key, index, default_value)
                 if index is not None:
-                    written.note(self, self._indices[index])
+                    written_rows.note(self, self._indices[index])
 
-            return noted
+            return wrapper
 
-        def within(collect):
+        def set_collecting(collect):
             @functools.wraps(collect)
-            def collecting(self):
+            def wrapper(self):
                 token = _collecting.set(True)
                 try:
                     return collect(self)
                 finally:
                     _collecting.reset(token)
 
-            return collecting
+            return wrapper
 
         @functools.wraps(hasnull)
-        def checked(self):
-            return written.hasnull(self, hasnull) if _collecting.get(False) else hasnull(self)
+        def incremental_hasnull(self):
+            return written_rows.hasnull(self, hasnull) if _collecting.get(False) else hasnull(self)
 
-        _patch(ReplayBuffer, "add", noting)
-        _patch(ReplayBufferManager, "add", noting)
-        _patch(ReplayBuffer, "update", noting)
-        _patch(ReplayBuffer, "set_array_at_key", noting_index)
-        _patch(ReplayBuffer, "hasnull", lambda _: checked)
-        _patch(OnlineTrainer, "_collect_training_data", within)
+        _patch(ReplayBuffer, "add", note_rows)
+        _patch(ReplayBufferManager, "add", note_rows)
+        _patch(ReplayBuffer, "update", note_rows)
+        _patch(ReplayBuffer, "set_array_at_key", note_index)
+        _patch(ReplayBuffer, "hasnull", lambda _: incremental_hasnull)
+        _patch(OnlineTrainer, "_collect_training_data", set_collecting)
     return _undo
 
 

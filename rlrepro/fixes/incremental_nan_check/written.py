@@ -11,16 +11,16 @@ import pandas as pd
 from tianshou.data import Batch, HERReplayBuffer, HERReplayBufferManager, PrioritizedReplayBuffer, ReplayBuffer
 
 READ_AT_ONCE = 2**21  # bytes; bounds the memory of a check
-# A class that replaces one of these may write or read what is not noted.
+# A class that overrides one of these may write or read rows that are not noted.
 METHODS = ("__getitem__", "get", "sample_indices", "prev", "next", "hasnull", "add", "update", "set_array_at_key")
 
 
 class Clean:
-    """A buffer that was free of NaN when this was made: its arrays then, how many rows it held, and the rows written
-    to it and to the buffers that it manages since."""
+    """The state of a buffer when it was found to be free of NaN, with its arrays and number of rows, and the rows that
+    have been written since, to it and to the buffers that it manages."""
 
     def __init__(self, buffer: ReplayBuffer):
-        self.arrays = [ref(each) for each in _arrays(buffer._meta)]
+        self.arrays = [ref(values) for values in _arrays(buffer._meta)]
         self.stored = len(buffer)
         self.parts = WeakKeyDictionary({part: (offset, array("q")) for part, offset in _parts(buffer)})
 
@@ -31,10 +31,10 @@ class Clean:
     def knows(self, buffer: ReplayBuffer, rows: np.ndarray) -> bool:
         """Whether everything that has changed since is in these rows."""
         arrays = list(_arrays(buffer._meta))
-        same = len(arrays) == len(self.arrays) and all(
-            then() is now for then, now in zip(self.arrays, arrays, strict=True)
+        is_same = len(arrays) == len(self.arrays) and all(
+            reference() is values for reference, values in zip(self.arrays, arrays, strict=True)
         )
-        return same and len(buffer) - self.stored <= len(rows)
+        return is_same and len(buffer) - self.stored <= len(rows)
 
     def forget(self, buffer: ReplayBuffer) -> None:
         """Everything written since was found to be free of NaN."""
@@ -48,28 +48,28 @@ class WrittenRows:
 
     def __init__(self):
         self._clean: WeakKeyDictionary[ReplayBuffer, Clean] = WeakKeyDictionary()
-        self._managers = WeakKeyDictionary()  # of each buffer that is noted: itself, or the one that manages it
+        self._managers = WeakKeyDictionary()  # of each buffer whose rows are noted: itself, or the one that manages it
 
     def note(self, buffer: ReplayBuffer, rows) -> None:
         """Note that these rows were written. Does nothing until a whole buffer was found to be free of NaN."""
         manager = self._managers.get(buffer, lambda: None)()
         if manager is None or manager not in self._clean:
             return
-        _, noted = self._clean[manager].parts[buffer]
-        noted.frombytes(np.atleast_1d(rows).astype("q").tobytes())
-        if len(noted) > buffer.maxsize:  # nobody checks this buffer any more
+        _, noted_rows = self._clean[manager].parts[buffer]
+        noted_rows.frombytes(np.atleast_1d(rows).astype("q").tobytes())
+        if len(noted_rows) > buffer.maxsize:  # this buffer is no longer checked
             del self._clean[manager]
 
-    def hasnull(self, buffer: ReplayBuffer, everything: Callable[[ReplayBuffer], bool]) -> bool:
-        """What `everything(buffer)` returns, which is only called if the rows just written don't decide it."""
+    def hasnull(self, buffer: ReplayBuffer, check_all: Callable[[ReplayBuffer], bool]) -> bool:
+        """The result of `check_all(buffer)`, which is called only if the rows just written don't decide it."""
         if not _is_understood(buffer):
-            return everything(buffer)
+            return check_all(buffer)
         clean = self._clean.get(buffer)
         if clean is not None and clean.knows(buffer, rows := clean.rows()) and not _may_have_null(buffer, rows):
             clean.forget(buffer)
             return False
         self._clean.pop(buffer, None)
-        if everything(buffer):
+        if check_all(buffer):
             return True
         self._clean[buffer] = Clean(buffer)
         for part in self._clean[buffer].parts:
@@ -78,10 +78,10 @@ class WrittenRows:
 
 
 def _may_have_null(buffer: ReplayBuffer, rows: np.ndarray) -> bool:
-    """Whether one of these rows, or a priority, is null; it may be one that the buffer does not return."""
+    """Whether one of these rows, or a priority, is null; this may be a row that the buffer does not return."""
     if isinstance(buffer, PrioritizedReplayBuffer) and not np.isfinite(buffer.weight.reduce()):  # their sum
         return True
-    return any(_has_null(each, rows) for each in _arrays(buffer._meta))
+    return any(_has_null(values, rows) for values in _arrays(buffer._meta))
 
 
 def _has_null(values, rows: np.ndarray) -> bool:
@@ -112,12 +112,12 @@ def _is_understood(buffer: ReplayBuffer) -> bool:
 
 @functools.cache
 def _is_known(cls: type) -> bool:
-    own = [name for name in METHODS if not getattr(cls, name).__module__.startswith("tianshou.data.buffer.")]
-    if not own and not issubclass(cls, HERReplayBuffer | HERReplayBufferManager):
+    overridden = [name for name in METHODS if not getattr(cls, name).__module__.startswith("tianshou.data.buffer.")]
+    if not overridden and not issubclass(cls, HERReplayBuffer | HERReplayBufferManager):
         return True
-    _warn(f"{cls.__name__}, which has its own {', '.join(own)}" if own else cls.__name__)
+    _warn(f"{cls.__name__}, which has its own {', '.join(overridden)}" if overridden else cls.__name__)
     return False
 
 
-def _warn(what: str) -> None:
-    warnings.warn(f"incremental_nan_check: every check reads all of a {what}, as without the fix", stacklevel=2)
+def _warn(kind: str) -> None:
+    warnings.warn(f"incremental_nan_check: every check reads all of a {kind}, as without the fix", stacklevel=2)

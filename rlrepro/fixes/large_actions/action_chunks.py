@@ -43,18 +43,18 @@ def numbers_kept(layers: nn.Module, width: int) -> int:
     """How many numbers these layers keep for the backward pass, per row of `width` numbers."""
     layers = deepcopy(layers).requires_grad_(True)  # frozen layers would keep fewer
     weights = {weight.untyped_storage()._cdata for weight in layers.parameters()}
-    kept = {}  # address: (its numbers, the storage, so that the address is not reused)
+    saved = {}  # address: (its numbers, the storage, so that the address is not reused)
 
-    def note(tensor):
+    def save(tensor):
         if (storage := tensor.untyped_storage())._cdata not in weights:
-            kept[storage._cdata] = storage.nbytes() // tensor.element_size(), storage
+            saved[storage._cdata] = storage.nbytes() // tensor.element_size(), storage
         return tensor
 
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        like = next(layers.parameters())
-        rows = torch.zeros(PROBED_ROWS, width, dtype=like.dtype, device=like.device, requires_grad=True)
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        weight = next(layers.parameters())
+        rows = torch.zeros(PROBED_ROWS, width, dtype=weight.dtype, device=weight.device, requires_grad=True)
         layers(rows + 0).sum()
-    return sum(numbers for numbers, _ in kept.values()) // PROBED_ROWS
+    return sum(numbers for numbers, _ in saved.values()) // PROBED_ROWS
 
 
 def _plan(networks, rows: int, count: int, device: torch.device, own_tables: bool) -> tuple[int, int]:
@@ -80,16 +80,16 @@ def _plan(networks, rows: int, count: int, device: torch.device, own_tables: boo
 
 
 def _check(networks, states, actions) -> None:
-    like = networks[0].state_layer.weight
+    weight = networks[0].state_layer.weight
     for name, tensor, width in (
         ("states", states, networks[0].state_dim),
         ("actions", actions if actions.ndim == 2 else actions.flatten(end_dim=-2), networks[0].action_dim),
     ):
         if tensor.ndim != 2 or tensor.shape[1] != width:
             raise ValueError(f"{name} must be of shape (count, {width}), found {tuple(tensor.shape)}")
-        if tensor.dtype != like.dtype or tensor.device != like.device:
+        if tensor.dtype != weight.dtype or tensor.device != weight.device:
             raise ValueError(
-                f"{name} must be {like.dtype} on {like.device}, as the network is; found {tensor.dtype} on "
+                f"{name} must be {weight.dtype} on {weight.device}, as the network is; found {tensor.dtype} on "
                 f"{tensor.device}. Move them once, not in each call"
             )
     if actions.ndim not in (2, 3) or (actions.ndim == 3 and len(actions) != len(states)):

@@ -57,8 +57,8 @@ class FactoredDQN:
         """TD targets (B,): the reward plus the discounted target value of the action that the network prefers next."""
         next_states, available = batch["next", "observation"], next_available(batch)
         with torch.no_grad():
-            chosen = self.network.best(next_states, self.actions, available).indices
-            next_values = self.target.of(next_states, self.actions[chosen])
+            next_actions = self.network.best(next_states, self.actions, available).indices
+            next_values = self.target.of(next_states, self.actions[next_actions])
         return bootstrapped(batch, next_values, self.discount)
 
 
@@ -69,8 +69,8 @@ def bootstrapped(batch: TensorDictBase, next_values: torch.Tensor, discount: flo
 
 
 def next_available(batch: TensorDictBase) -> torch.Tensor | None:
-    """Which actions are available next (B, A); None if the batch doesn't say. After the end of an episode all count as
-    available, because the environment may list none."""
+    """Which actions are available next (B, A); None if the batch has no masks. After the end of an episode, all
+    count as available, because the environment may list none."""
     mask = batch.get(("next", "action_mask"), None)
     return None if mask is None else mask | batch["next", "terminated"].bool().reshape(-1, 1)
 

@@ -56,7 +56,7 @@ class FactoredQ(nn.Module):
             raise ValueError("hidden must name at least one layer: without one there is nothing to factor")
         widths = [state_dim + action_dim, *hidden]
         pairs = itertools.pairwise(widths)
-        layers = [layer for before, after in pairs for layer in (nn.Linear(before, after), nn.ReLU())]
+        layers = [layer for inputs, outputs in pairs for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
         self._build([*layers, nn.Linear(widths[-1], 1)], state_dim, chunk, memory_limit)
 
     @classmethod
@@ -90,8 +90,8 @@ class FactoredQ(nn.Module):
         """Copy the weights into a plain network of the same layers, such as the one that this was made from."""
         first, *rest = layers_of(net)
         check_layers([first, *rest], self.state_dim)
-        joined = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
-        source = {"first": joined, "first bias": self.state_layer.bias} | _weights(self.rest)
+        first_weight = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
+        source = {"first": first_weight, "first bias": self.state_layer.bias} | _weights(self.rest)
         target = {"first": first.weight, "first bias": first.bias} | _weights(rest)
         if _shapes(source) != _shapes(target):
             raise ValueError(f"expected a network of the same layers, found {net}")

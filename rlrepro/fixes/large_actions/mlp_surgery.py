@@ -1,4 +1,4 @@
-"""Take plain networks on [state; action] apart into their layers, and check and copy these."""
+"""Splits plain networks on [state; action] into their layers, and checks and copies these."""
 
 from copy import deepcopy
 
@@ -43,12 +43,12 @@ def check_same_values(factored, net: nn.Module) -> None:
         actions = torch.randn(ACTIONS, factored.action_dim, dtype=torch.float64)
         pairs = torch.cat([states.repeat_interleave(ACTIONS, dim=0), actions.repeat(STATES, 1)], dim=1)
         expected = deepcopy(net).cpu().double()(pairs).flatten()
-        same = len(expected) == len(pairs)
-        if same:
+        is_equal = len(expected) == len(pairs)
+        if is_equal:
             factored = deepcopy(factored).cpu().double()
             values = factored.pairs(factored.state_layer(states), actions).flatten()
-            same = (values - expected).abs().max() <= TOLERANCE * expected.abs().max()
-    if not same:
+            is_equal = (values - expected).abs().max() <= TOLERANCE * expected.abs().max()
+    if not is_equal:
         raise ValueError(f"the network does not compute one value by its layers in turn: {net}")
 
 
@@ -62,12 +62,12 @@ def empty_linear(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.L
 def copy_layers(layers) -> list[nn.Module]:
     """Copies of the layers after the first. A ReLU after a linear layer works in place, since a linear layer's backward
     pass does not need its output."""
-    previous, copied = nn.Linear, []
+    previous, copies = nn.Linear, []
     for layer in layers:
         in_place = type(layer) is nn.ReLU and previous is nn.Linear
-        copied.append(nn.ReLU(inplace=True) if in_place else deepcopy(layer))
+        copies.append(nn.ReLU(inplace=True) if in_place else deepcopy(layer))
         previous = type(layer)
-    return copied
+    return copies
 
 
 def _has_hooks(layer: nn.Module) -> bool:

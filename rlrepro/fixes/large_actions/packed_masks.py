@@ -1,4 +1,4 @@
-"""Masks over many actions; each different mask is stored once, as bits."""
+"""Masks over many actions; each distinct mask is stored once, as bits."""
 
 from collections.abc import Callable
 
@@ -28,10 +28,10 @@ class PackedMasks:
     def put(self, masks: torch.Tensor) -> torch.Tensor:
         """The numbers (n,) of bool masks (n, width)."""
         packed = np.packbits(masks.cpu().numpy(), axis=1, bitorder="little")
-        everything = masks.all(dim=1).tolist()
+        allows_all = masks.all(dim=1).tolist()
         numbers = np.empty(len(packed), np.int32)
         for index, row in enumerate(packed):
-            numbers[index] = EVERYTHING if everything[index] else self._number(row, numbers[:index])
+            numbers[index] = EVERYTHING if allows_all[index] else self._number(row, numbers[:index])
         return torch.from_numpy(numbers)
 
     def get(self, numbers: torch.Tensor, device) -> torch.Tensor:
@@ -57,19 +57,19 @@ class PackedMasks:
         """Drop masks that are no longer referenced; if that frees less than half of the rows, double them."""
         used = {int(number) for number in (*np.unique(self.in_use()), *unwritten)}
         self._numbers = {key: number for key, number in self._numbers.items() if number in used}
-        room = len(self.rows)
-        if len(self._numbers) >= room // 2:
+        capacity = len(self.rows)
+        if len(self._numbers) >= capacity // 2:
             self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
-        taken = set(self._numbers.values())
-        self._free = [number for number in range(len(self.rows) - 1, EVERYTHING, -1) if number not in taken]
+        occupied = set(self._numbers.values())
+        self._free = [number for number in range(len(self.rows) - 1, EVERYTHING, -1) if number not in occupied]
 
     def state_dict(self) -> dict:
         return {"numbers": list(self._numbers.values()), "masks": self.rows[list(self._numbers.values())].copy()}
 
     def load_state_dict(self, state: dict) -> None:
-        room = max([FIRST_ROWS, *(number + 1 for number in state["numbers"])])
-        self.rows = np.empty((room, self.rows.shape[1]), np.uint8)
+        capacity = max([FIRST_ROWS, *(number + 1 for number in state["numbers"])])
+        self.rows = np.empty((capacity, self.rows.shape[1]), np.uint8)
         self.rows[list(state["numbers"])] = state["masks"]
         self._numbers = {row.tobytes(): number for number, row in zip(state["numbers"], state["masks"], strict=True)}
-        taken = set(state["numbers"])
-        self._free = [number for number in range(room - 1, EVERYTHING, -1) if number not in taken]
+        occupied = set(state["numbers"])
+        self._free = [number for number in range(capacity - 1, EVERYTHING, -1) if number not in occupied]

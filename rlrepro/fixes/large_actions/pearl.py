@@ -20,7 +20,7 @@ class PearlFactoredQ(QValueNetwork):
         self._model = FactoredQ(state_dim, action_dim, hidden_dims, **options)
 
     def apply(self, fn) -> "PearlFactoredQ":
-        """Apply `fn`, with which Pearl initializes weights by a layer's size, to the layers of the plain network."""
+        """Apply `fn` to the layers of the plain network, since Pearl initializes weights by a layer's size."""
         plain = self._model.to_sequential().apply(fn)
         self._model.load_state_dict(FactoredQ.from_sequential(plain, self.state_dim).state_dict())
         return self

@@ -29,8 +29,8 @@ class SharedActionBuffer(ReplayBuffer):
 
     `extend` and `add` take transitions in TorchRL's format. "action" is an index into the table. If not every action is
     available, "action_mask" and ("next", "action_mask") are bools (A,) for the state and the next state. An action
-    takes 4 bytes, and so does a mask, as a number: each different mask is stored once, as bits, and one that allows
-    every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once any were given.
+    takes 4 bytes, and so does a mask, as a number: each distinct mask is stored once, as bits, and one that allows
+    every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once there are any.
     Batches go from the CPU to a GPU through pinned memory, asynchronously.
 
     Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape, and a state
@@ -61,7 +61,7 @@ class SharedActionBuffer(ReplayBuffer):
         super().__init__(storage=LazyTensorStorage(capacity) if storage is None else storage, **options)
         self.actions = actions.to(device)
         self.masks = PackedMasks(len(actions), self._masks_in_use)
-        self._masked = False  # whether any masks were given
+        self._masked = False  # whether any masks have been stored
 
     def extend(self, data: TensorDictBase, **options) -> torch.Tensor:
         """Store transitions (n,), or (n, ...) if the storage has more dimensions. Returns their indices."""
@@ -128,8 +128,8 @@ class SharedActionBuffer(ReplayBuffer):
                 f"{tuple(data.batch_size)}; found {action.dtype} of {tuple(action.shape)}"
             )
         if (outside := (action < 0) | (action >= count)).any():
-            found = action[outside][:10].tolist()
-            raise ValueError(f"actions must be indices into the table, 0 to {count - 1}; found {found}")
+            invalid = action[outside][:10].tolist()
+            raise ValueError(f"actions must be indices into the table, 0 to {count - 1}; found {invalid}")
         masks = {key: mask for key in MASKS if (mask := data.get(key, None)) is not None}
         for key, mask in masks.items():
             _check_mask(key, mask, data, count)
@@ -139,7 +139,7 @@ class SharedActionBuffer(ReplayBuffer):
                 raise ValueError(
                     f"transitions {(~allowed).nonzero().tolist()[:10]} have an action that action_mask forbids"
                 )
-        packed = data.copy()  # the tensors are shared, the entries are not
+        packed = data.copy()  # shares the tensors, but not the entries
         packed["action"] = action.to(torch.int32)
         for key in MASKS:
             packed[key] = torch.full(data.batch_size, EVERYTHING, dtype=torch.int32, device=action.device)

@@ -22,7 +22,7 @@ def filled_buffer():
     buffer = SharedActionBuffer(100, table(), batch_size=BATCH)
     observation, next_observation = torch.randn(2, 80, STATES)
     action = torch.randint(ACTIONS, (80,))
-    after = {
+    next_fields = {
         "observation": next_observation,
         "reward": torch.randn(80, 1),
         "terminated": torch.zeros(80, 1, dtype=torch.bool),
@@ -33,7 +33,7 @@ def filled_buffer():
         "observation": observation,
         "action": action,
         "action_mask": mask,
-        "next": after | {"action_mask": mask},
+        "next": next_fields | {"action_mask": mask},
     }
     data = TensorDict(fields, [80])
     buffer.extend(data)
@@ -50,8 +50,8 @@ def test_values_and_gradients_are_the_plain_networks():
     torch.testing.assert_close(values, expected, atol=1e-5, rtol=1e-4)
     expected.square().mean().backward()
     values.square().mean().backward()
-    joined = torch.cat([factored.state_layer.weight.grad, factored.action_layer.weight.grad], 1)
-    torch.testing.assert_close(joined, plain[0].weight.grad, atol=1e-5, rtol=1e-4)
+    gradient = torch.cat([factored.state_layer.weight.grad, factored.action_layer.weight.grad], 1)
+    torch.testing.assert_close(gradient, plain[0].weight.grad, atol=1e-5, rtol=1e-4)
 
 
 def test_a_batch_contains_what_was_stored():
@@ -68,11 +68,11 @@ def critic():
     return FactoredQ(STATES, FEATURES, (32, 16))
 
 
-@pytest.mark.parametrize("learner", [FactoredDQN, FactoredSAC])
-def test_a_learner_learns(learner):
+@pytest.mark.parametrize("learner_class", [FactoredDQN, FactoredSAC])
+def test_a_learner_learns(learner_class):
     buffer, _ = filled_buffer()
-    networks = [critic()] if learner is FactoredDQN else [critic(), (critic(), critic())]
-    learning = learner(*networks, table(), discount=0.0, learning_rate=1e-2)
-    key = "loss" if learner is FactoredDQN else "critic_loss"
-    losses = [learning.update(buffer.sample())[key] for _ in range(100)]
+    networks = [critic()] if learner_class is FactoredDQN else [critic(), (critic(), critic())]
+    learner = learner_class(*networks, table(), discount=0.0, learning_rate=1e-2)
+    key = "loss" if learner_class is FactoredDQN else "critic_loss"
+    losses = [learner.update(buffer.sample())[key] for _ in range(100)]
     assert sum(losses[-20:]) < 0.5 * sum(losses[:20])

@@ -1,23 +1,23 @@
-"""The flags by which workers say that they are done, and a parent that sleeps until they say so."""
+"""The flags that workers set when they are done, and a parent that sleeps until they have."""
 
 import math
 import time
 from collections import deque
 from multiprocessing.sharedctypes import RawArray
 
-ALLOWED = 0.025  # of the time of a step, for waking up; as much again may be lost since a core is slow after a sleep
-LONGEST_SECONDS = 200e-6  # that a free core takes to wake up, from the deepest idle states of servers
-REMEMBERED = 16  # sleeps, whose median latency counts
-SAMPLED = 64  # waits, of which one is a sleep in any case, so that this latency stays known
+ALLOWED = 0.025  # share of a step's time for waking up; as much again may be lost, since a core is slow after a sleep
+LONGEST_SECONDS = 200e-6  # for a free core to wake up, from the deepest idle states of servers
+REMEMBERED = 16  # sleeps, of whose latencies the median is used
+SAMPLED = 64  # waits, at least one of which sleeps, so that this latency is measured again
 
 
 class DoneFlags:
-    """torchrl's array of flags, with a semaphore for each worker, which it releases after it has set its flag.
+    """torchrl's array of flags, with a semaphore for each worker, which releases it after setting its flag.
 
-    `wait` sleeps on the semaphores. Only if a step is so short that waking up would cost more than ALLOWED of it does
-    `wait` first ask the flags in a loop, as torchrl does, until the step has become too long for that. How long waking
-    up takes is measured, from the moment at which a worker was done. A core that has gone idle takes long, and nobody
-    loses by a parent that keeps it awake. More than LONGEST_SECONDS means that no core was free; asking would not help.
+    `wait` sleeps on the semaphores. If a step is so short that waking up would cost more than ALLOWED of it, `wait`
+    first polls the flags, as torchrl does, until the step has become too long for that. The time to wake up is
+    measured from the moment at which a worker was done. A core that has gone idle takes long to wake up, and a parent
+    that keeps it awake costs nothing. More than LONGEST_SECONDS means that no core was free; polling would not help.
     """
 
     def __init__(self, flags, context):
@@ -32,17 +32,17 @@ class DoneFlags:
     def __getitem__(self, worker: int) -> int:
         return self.flags[worker]
 
-    def __setitem__(self, worker: int, done: int) -> None:
-        """Called by a worker, with 1. The flag is set first, so that whoever wakes up finds it."""
+    def __setitem__(self, worker: int, flag: int) -> None:
+        """Called by a worker, with 1. The flag is set first, so that the parent sees it when it wakes up."""
         self.done_at[worker] = time.monotonic()
-        self.flags[worker] = done
+        self.flags[worker] = flag
         self.semaphores[worker].release()
 
     def wait(self, workers: list[int], seconds: float) -> bool:
-        """Whether all are done within so many seconds; their flags are then cleared."""
+        """Whether all workers are done within this many seconds; their flags are then cleared."""
         end = time.monotonic() + seconds
         if self.was_short and self.waits % SAMPLED:
-            self._ask(workers)
+            self._poll(workers)
         for worker in workers:
             while not self.flags[worker]:
                 if not self.semaphores[worker].acquire(timeout=max(0.0, end - time.monotonic())):
@@ -51,14 +51,14 @@ class DoneFlags:
                     self._remember(time.monotonic() - self.done_at[worker])
         for worker in workers:
             self.flags[worker] = 0
-            self.semaphores[worker].acquire(False, timeout=0)  # what a flag that was seen before it has left
+            self.semaphores[worker].acquire(False, timeout=0)  # left over if the flag was seen before the release
         now = time.monotonic()
         self.was_short = now - self.returned_at < self.awake_seconds
         self.returned_at = now
         self.waits += 1
         return True
 
-    def _ask(self, workers: list[int]) -> None:
+    def _poll(self, workers: list[int]) -> None:
         end = self.returned_at + self.awake_seconds
         while not all(self.flags[worker] for worker in workers) and time.monotonic() < end:
             pass

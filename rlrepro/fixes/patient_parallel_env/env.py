@@ -1,7 +1,7 @@
 """torchrl's ParallelEnv with a parent that sleeps while its workers step.
 
-Read from its private attributes: `_start_workers` assigns `_shm_done_flags` and passes what is then read there to the
-workers, which assign 1 to their item of it; `_wait_for_workers` returns when all have.
+It relies on private attributes: `_start_workers` assigns `_shm_done_flags` and passes its value to the workers, which
+assign 1 to their item of it; `_wait_for_workers` returns when all of them have.
 """
 
 import inspect
@@ -13,19 +13,19 @@ from torchrl.envs import ParallelEnv, batched_envs
 
 from .done_flags import DoneFlags
 
-CHECK_SECONDS = 0.1  # between looks at whether workers live; torchrl 0.11.1 looked as often
+CHECK_SECONDS = 0.1  # between checks that workers are alive, as in torchrl 0.11.1
 
 if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
     raise ImportError("ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0 its parent sleeps by itself")
 
-OWN = ("_shm_done_flags", "_wait_for_workers", "load_state_dict", "__setitem__", "_clear_flags")
-THEIRS = {name: getattr(ParallelEnv, name) for name in OWN if hasattr(ParallelEnv, name)}
+PATCHED = ("_shm_done_flags", "_wait_for_workers", "load_state_dict", "__setitem__", "_clear_flags")
+ORIGINALS = {name: getattr(ParallelEnv, name) for name in PATCHED if hasattr(ParallelEnv, name)}
 
 
 class PatientParallelEnv(ParallelEnv):
     """ParallelEnv whose parent sleeps while it waits, where torchrl 0.12.0 to 0.14.1 keep a core busy.
 
-    Takes the same arguments and returns the same transitions, with two exceptions, which are errors in torchrl: after
+    Takes the same arguments and returns the same transitions, with two exceptions, which are bugs in torchrl: after
     `load_state_dict`, and after `env[i] = snapshot`, its ParallelEnv returns each transition one step too late.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
@@ -45,12 +45,12 @@ class PatientParallelEnv(ParallelEnv):
     def _wait_for_workers(self, workers_range: Sequence[int]) -> None:
         flags = self.__dict__.get("_shm_done_flags")
         if not (self._use_buffers and isinstance(flags, DoneFlags)):  # started before `wait_patiently`
-            return THEIRS["_wait_for_workers"](self, workers_range)
-        places = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has some of them
+            return ORIGINALS["_wait_for_workers"](self, workers_range)
+        indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
         end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
-        while not flags.wait([places[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
+        while not flags.wait([indices[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
             for worker in workers_range:
-                if not self._workers[worker].is_alive() and not flags[places[worker]]:
+                if not self._workers[worker].is_alive() and not flags[indices[worker]]:
                     try:
                         self._shutdown_workers()
                     finally:
@@ -62,13 +62,13 @@ class PatientParallelEnv(ParallelEnv):
                 )
 
     def load_state_dict(self, state_dict, **kwargs) -> None:
-        THEIRS["load_state_dict"](self, state_dict, **kwargs)
+        ORIGINALS["load_state_dict"](self, state_dict, **kwargs)
         self._clear_flags(range(self.num_workers))
 
-    if "__setitem__" in THEIRS:  # not in 0.12
+    if "__setitem__" in ORIGINALS:  # not in 0.12
 
         def __setitem__(self, item, source) -> None:
-            THEIRS["__setitem__"](self, item, source)
+            ORIGINALS["__setitem__"](self, item, source)
             self._clear_flags(batched_envs._normalize_batched_env_index(item, self.num_workers))
 
     def _clear_flags(self, workers: Sequence[int]) -> None:
@@ -79,15 +79,15 @@ class PatientParallelEnv(ParallelEnv):
 
 def wait_patiently() -> Callable[[], None]:
     """Make every ParallelEnv that is started from now on wait like PatientParallelEnv, also inside collectors of this
-    process. Returns a function that undoes this; environments that run by then go on."""
-    patient = {name: vars(PatientParallelEnv)[name] for name in OWN if name in vars(PatientParallelEnv)}
-    for name, value in patient.items():
+    process. Returns a function that undoes this; environments that are running by then continue."""
+    replacements = {name: vars(PatientParallelEnv)[name] for name in PATCHED if name in vars(PatientParallelEnv)}
+    for name, value in replacements.items():
         setattr(ParallelEnv, name, value)
 
     def undo() -> None:
-        for name in patient:
-            if name in THEIRS:
-                setattr(ParallelEnv, name, THEIRS[name])
+        for name in replacements:
+            if name in ORIGINALS:
+                setattr(ParallelEnv, name, ORIGINALS[name])
             elif name in vars(ParallelEnv):
                 delattr(ParallelEnv, name)
 

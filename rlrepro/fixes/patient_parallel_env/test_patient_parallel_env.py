@@ -17,11 +17,11 @@ from .done_flags import ALLOWED, LONGEST_SECONDS, REMEMBERED, SAMPLED, DoneFlags
 from .env import PatientParallelEnv, wait_patiently
 
 WORKERS = 2
-SECONDS = 0.05  # of a step that is waited for
+SECONDS = 0.05  # of a step that the parent waits for
 
 
 class Counter(EnvBase):
-    """Observes how many steps it has taken, each of which sleeps so many seconds."""
+    """Observes how many steps it has taken; each step sleeps for this many seconds."""
 
     def __init__(self, seconds: float = 0.0):
         super().__init__(device="cpu")
@@ -148,7 +148,7 @@ def test_a_view_of_some_workers_steps_them(patient):
     env.close()
 
 
-def test_undone_environments_go_on():
+def test_environments_continue_after_undo():
     undo = wait_patiently()
     patient = started(ParallelEnv, SECONDS)
     undo()
@@ -178,8 +178,9 @@ class FakeContext:
 
 
 def wait_for(flags, seconds):
-    """Wait once for a worker that is done after that time; whether the parent went to sleep. It may wake up more than
-    once: the worker releases its semaphore after it has set its flag, perhaps when the wait before has returned."""
+    """Wait once for a worker that is done after that time. Returns whether the parent went to sleep. It may wake up
+    more than once: the worker releases its semaphore after setting its flag, perhaps after the previous wait has
+    returned."""
     before = flags.semaphores[0].sleeps
     worker = threading.Timer(seconds, flags.__setitem__, (0, 1))
     worker.start()
@@ -193,7 +194,7 @@ def test_it_stays_awake_only_for_steps_that_are_short_beside_waking_up():
     while len(flags.latencies) < REMEMBERED:
         wait_for(flags, 0.01)
     assert flags.awake_seconds <= LONGEST_SECONDS / ALLOWED
-    flags.latencies.clear()  # so that it stays what it is
+    flags.latencies.clear()  # so that awake_seconds does not change
     flags.awake_seconds = 0.2
     wait_for(flags, 0.002)
     assert [wait_for(flags, 0.002) for _ in range(3)] == [False] * 3
@@ -212,7 +213,7 @@ def test_a_core_that_was_not_free_is_no_reason_to_stay_awake(latency, awake):
     assert flags.awake_seconds == awake
 
 
-def test_it_sleeps_now_and_then_to_know_how_long_waking_up_takes():
+def test_it_sometimes_sleeps_to_measure_how_long_waking_up_takes():
     flags = DoneFlags(bytearray(1), FakeContext)
     flags.awake_seconds, flags.was_short, flags.returned_at = math.inf, True, 0
     assert 1 <= sum(wait_for(flags, 0.005) for _ in range(2 * SAMPLED)) <= 2

@@ -1,4 +1,4 @@
-"""PPO of RLlib whose value network gets at most `minibatch_size` timesteps at a time before an update, without
+"""RLlib's PPO with a value network that gets at most `minibatch_size` timesteps at a time before an update, without
 gradients."""
 
 from importlib import metadata
@@ -23,7 +23,7 @@ def __getattr__(name: str):
         if name not in __all__:
             raise
         library, releases = TESTED_WITH["ChunkedPPOTorchLearner"]
-        installed = next((each.version for each in metadata.distributions(name=library)), "none")
+        installed = next((package.version for package in metadata.distributions(name=library)), "none")
         raise ImportError(
             f"{name} needs RLlib, and was tested with {library} {releases}; found {library} {installed} ({error}): "
             "pip install 'ray[rllib]'"

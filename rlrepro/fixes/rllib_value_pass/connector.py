@@ -1,4 +1,4 @@
-"""ChunkedGAE: RLlib's connector for advantages, whose value networks get few timesteps at a time."""
+"""ChunkedGAE: RLlib's connector for advantages, with few timesteps at a time for the value networks."""
 
 import math
 from collections.abc import Iterator
@@ -43,17 +43,17 @@ class ChunkedGAE(GeneralAdvantageEstimation):
 @contextmanager
 def _values_in_chunks(rl_module, size: int | None) -> Iterator[None]:
     """Within this context, `compute_values` of each module (unwrapped from DDP) works in chunks."""
-    modules = [each for each in rl_module.foreach_module(lambda _, each: each) if isinstance(each, ValueFunctionAPI)]
+    modules = [m for m in rl_module.foreach_module(lambda _, m: m) if isinstance(m, ValueFunctionAPI)]
     originals = [(module, module.compute_values, vars(module).get("compute_values")) for module in modules]
     for module, compute_values, _ in originals:
         module.compute_values = _chunked(compute_values, size)
     try:
         yield
     finally:
-        for module, _, own in originals:
+        for module, _, override in originals:
             del module.compute_values
-            if own is not None:
-                module.compute_values = own
+            if override is not None:
+                module.compute_values = override
 
 
 def _chunked(compute_values, size: int | None):
@@ -71,7 +71,7 @@ def _rows(column, part: slice):
     if column is None:
         return None
     if isinstance(column, dict):
-        return {key: _rows(each, part) for key, each in column.items()}
+        return {key: _rows(value, part) for key, value in column.items()}
     if isinstance(column, tuple):
-        return tuple(_rows(each, part) for each in column)
+        return tuple(_rows(value, part) for value in column)
     return column[part]

@@ -17,7 +17,7 @@ class ChunkedValuePass:
 
     def build(self) -> None:
         super().build()
-        for module_id, module in self.module.foreach_module(lambda *each: each):
+        for module_id, module in self.module.foreach_module(lambda *pair: pair):
             if self.should_module_be_updated(module_id) and not isinstance(module, ValueFunctionAPI):
                 raise TypeError(
                     f"module {module_id!r} is to be trained, so it needs values: expected an RLModule that inherits "
@@ -25,14 +25,14 @@ class ChunkedValuePass:
                     f"{type(module).__qualname__}. RLlib skips such a module, and then fails for lack of advantages. "
                     "Inherit and define it, or leave the module out of policies_to_train"
                 )
-        pieces = self._learner_connector.connectors
-        for index, piece in enumerate(pieces):
-            if type(piece) is GeneralAdvantageEstimation:
-                spaces = piece.input_observation_space, piece.input_action_space
+        connectors = self._learner_connector.connectors
+        for index, connector in enumerate(connectors):
+            if type(connector) is GeneralAdvantageEstimation:
+                spaces = connector.input_observation_space, connector.input_action_space
                 size = self.config.minibatch_size
-                pieces[index] = ChunkedGAE(*spaces, gamma=piece.gamma, lambda_=piece.lambda_, size=size)
-        if not any(isinstance(piece, ChunkedGAE) for piece in pieces):
-            names = ", ".join(type(piece).__name__ for piece in pieces)
+                connectors[index] = ChunkedGAE(*spaces, gamma=connector.gamma, lambda_=connector.lambda_, size=size)
+        if not any(isinstance(connector, ChunkedGAE) for connector in connectors):
+            names = ", ".join(type(connector).__name__ for connector in connectors)
             raise ValueError(
                 f"expected GeneralAdvantageEstimation in the learner's pipeline, found {names or 'no connectors'}. "
                 "Add ChunkedGAE yourself; derive a connector of your own from it"

@@ -63,7 +63,7 @@ def learner(model=FLAT, fixed=True, size=8, modules=None, **options):
 
 
 def episodes(space=VECTOR, state=None, seed=0):
-    random, found = np.random.default_rng(seed), []
+    rng, sampled = np.random.default_rng(seed), []
     space.seed(seed)
     for number, length in enumerate(LENGTHS):
         outputs = {
@@ -72,19 +72,19 @@ def episodes(space=VECTOR, state=None, seed=0):
         }
         if state is not None:
             outputs["state_out"] = [state] * length
-        found.append(
+        sampled.append(
             SingleAgentEpisode(
                 observation_space=space,
                 action_space=ACTIONS,
                 observations=[space.sample() for _ in range(length + 1)],
-                actions=list(random.integers(3, size=length)),
-                rewards=list(random.random(length)),
+                actions=list(rng.integers(3, size=length)),
+                rewards=list(rng.random(length)),
                 extra_model_outputs=outputs,
                 terminated=number % 2 == 0,
                 len_lookback_buffer=0,
             )
         )
-    return found
+    return sampled
 
 
 def state_of(built):
@@ -92,19 +92,19 @@ def state_of(built):
 
 
 def batch_of(built, space=VECTOR):
-    """The batch that the pipeline makes, and what `compute_values` was called with: (numbers, with gradients)."""
+    """The batch that the pipeline makes, and the calls of `compute_values`: (values, with gradients)."""
     module, calls = built.module["default_policy"], []
-    own = type(module).compute_values
+    original = type(module).compute_values
 
     class Spying(type(module)):
         def compute_values(self, batch, embeddings=None):
-            values = own(self, batch, embeddings)
+            values = original(self, batch, embeddings)
             calls.append((values.numel(), torch.is_grad_enabled()))
             return values
 
     state = state_of(built)
     if state:
-        state = {key: np.asarray(each) for key, each in state.items()}
+        state = {key: np.asarray(value) for key, value in state.items()}
     module.__class__ = Spying
     batch = built._learner_connector(
         rl_module=built.module, batch={}, episodes=episodes(space, state), shared_data={}, metrics=built.metrics
@@ -164,19 +164,19 @@ def test_a_dict_with_a_tuple_is_split_at_every_depth():
     assert part["obs"]["b"][1].tolist() == [1, 2] == part["obs"]["a"].tolist() and part["infos"] == [{1: 1}, {}]
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_modules_are_left_as_they_were(own):
+@pytest.mark.parametrize("has_override", [False, True])
+def test_modules_are_left_as_they_were(has_override):
     built = learner()
     module = built.module["default_policy"]
-    mine = module.compute_values
-    if own:
-        module.compute_values = mine
+    override = module.compute_values
+    if has_override:
+        module.compute_values = override
     before = vars(module).get("compute_values")
-    state = built._learner_connector(
+    batch = built._learner_connector(
         rl_module=built.module, batch={}, episodes=episodes(), shared_data={}, metrics=built.metrics
     )
-    assert state["default_policy"]["advantages"].any()
-    assert vars(module).get("compute_values") is before is (mine if own else None)
+    assert batch["default_policy"]["advantages"].any()
+    assert vars(module).get("compute_values") is before is (override if has_override else None)
 
 
 def test_a_failing_network_leaves_the_module_as_it_was():
@@ -188,7 +188,7 @@ def test_a_failing_network_leaves_the_module_as_it_was():
     assert "compute_values" not in vars(module)
 
 
-def test_training_goes_the_same_way():
+def test_training_gives_the_same_weights():
     from ray.rllib.core.learner.training_data import TrainingData
 
     weights = []
@@ -225,11 +225,11 @@ def test_a_pipeline_without_advantages_is_named():
 
 
 def test_it_takes_the_place_of_the_original_and_keeps_its_settings():
-    pieces = learner(size=8)._learner_connector.connectors
-    assert not [piece for piece in pieces if type(piece) is GeneralAdvantageEstimation]
-    (found,) = [piece for piece in pieces if isinstance(piece, GeneralAdvantageEstimation)]
-    assert (found.gamma, found.lambda_, found.size) == (PPOConfig().gamma, PPOConfig().lambda_, 8)
-    args, kwargs = found.get_ctor_args_and_kwargs()
+    connectors = learner(size=8)._learner_connector.connectors
+    assert not [connector for connector in connectors if type(connector) is GeneralAdvantageEstimation]
+    (connector,) = [connector for connector in connectors if isinstance(connector, GeneralAdvantageEstimation)]
+    assert (connector.gamma, connector.lambda_, connector.size) == (PPOConfig().gamma, PPOConfig().lambda_, 8)
+    args, kwargs = connector.get_ctor_args_and_kwargs()
     assert ChunkedGAE(*args, **kwargs).size == 8
 
 

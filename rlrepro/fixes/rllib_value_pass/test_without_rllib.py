@@ -1,4 +1,4 @@
-"""Where RLlib can't be imported, the fix says what it needs."""
+"""If RLlib can't be imported, the error says what the fix needs."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize("name", ["ChunkedGAE", "ChunkedPPOTorchLearner", "ChunkedValuePass"])
 def test_the_error_names_rllib_and_the_releases(name, monkeypatch):
     package = importlib.import_module(__package__)
-    for module in [each for each in sys.modules if each.startswith(f"{__package__}.") or each.split(".")[0] == "ray"]:
+    for module in [m for m in sys.modules if m.startswith(f"{__package__}.") or m.split(".")[0] == "ray"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "ray", None)
     for attribute in ("connector", "learner", name):

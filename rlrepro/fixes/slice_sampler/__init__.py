@@ -10,7 +10,7 @@ _load, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "prioritized": ["IncrementalPrioritizedSliceSampler"],
-        # one module for both, since the first makes the second where `replacement=False` is given
+        # one module for both, since the first creates the second if `replacement=False`
         "without_replacement": ["IncrementalSliceSampler", "IncrementalSliceSamplerWithoutReplacement"],
     },
 )
@@ -23,5 +23,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        found = next((each.version for each in metadata.distributions(name=library)), "none")
-        raise ImportError(f"{name} was tested with {library} {releases}; found {found} ({error})") from error
+        installed = next((package.version for package in metadata.distributions(name=library)), "none")
+        raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

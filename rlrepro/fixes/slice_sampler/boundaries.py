@@ -13,7 +13,7 @@ class Boundaries:
 
     keys: tuple  # of flags, any of which ends a trajectory; or the single key of the ids
     are_ids: bool
-    # the tensors of the storage, and an array on the memory of the entry
+    # the tensors of the storage, and an array that shares the memory of the entry
     _in_place: tuple = field(default=(None, None), init=False, repr=False, compare=False)
 
     def are_in(self, storage) -> bool:
@@ -35,8 +35,8 @@ class Boundaries:
         return values.cpu().numpy()[:-1]
 
     def _stored(self, storage) -> np.ndarray | None:
-        """The whole entry as an array (cells, columns) on the storage's own memory, kept until the storage has other
-        tensors. None if there is no such array: for several flags, flags that aren't bool, tensors on a card, ..."""
+        """The whole entry as an array (cells, columns) that shares the storage's memory, kept until the storage has
+        other tensors. None if there is no such array: for several flags, non-bool flags, tensors on a card, ..."""
         tensors = getattr(storage, "_storage", None)
         if self._in_place[0] is not tensors:
             self._in_place = tensors, self._array_on(tensors, storage)
@@ -53,8 +53,8 @@ class Boundaries:
         return self._checked(keys[0], values, storage).numpy()
 
     def changes(self, storage, cells: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """Whether a trajectory starts between each of these cells (rows, steps) and the next one of its row, in the
-        column of that row: (rows, steps - 1)."""
+        """Whether a trajectory starts between each cell (rows, steps) and the next one in its row, in the column of
+        that row: (rows, steps - 1)."""
         values = self._read(storage, torch.from_numpy(cells.ravel())).cpu().numpy()
         values = values[np.arange(len(values)), column.repeat(cells.shape[1])].reshape(cells.shape)
         return values[:, 1:] != values[:, :-1] if self.are_ids else values[:, :-1]
@@ -74,7 +74,7 @@ class Boundaries:
     def _checked(self, key, values, storage):
         """The values as (cells, columns)."""
         is_real = isinstance(values, torch.Tensor) and not values.is_complex()
-        if is_real and storage.ndim == 1 and values.shape[1:] in ((), (1,)):  # the usual case: each sample asks
+        if is_real and storage.ndim == 1 and values.shape[1:] in ((), (1,)):  # the usual case, in each sample
             return values.reshape(-1, 1)
         kind = "id" if self.are_ids else "flag"
         if not is_real:
@@ -86,7 +86,7 @@ class Boundaries:
         columns = tuple(storage.shape[1:]) if storage.ndim > 1 else ()
         shape = tuple(values.shape[1:])
         if shape[: len(columns)] != columns or set(shape[len(columns) :]) - {1}:
-            wanted, actual = (f"(time, {', '.join(map(str, each))})" for each in ((*columns, 1), shape))
+            wanted, actual = (f"(time, {', '.join(map(str, dims))})" for dims in ((*columns, 1), shape))
             raise RuntimeError(
                 f"Expected the end-of-trajectory signal to be {storage.ndim}-dimensional: {key!r} must hold one {kind} "
                 f"per transition, {wanted}; found {actual}. Reshape it, or name another entry with end_key or traj_key"

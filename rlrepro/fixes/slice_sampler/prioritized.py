@@ -26,7 +26,7 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     A slice starts at a transition drawn in proportion to its priority, among those that have enough of their trajectory
     left. To find them, PrioritizedSliceSampler reads everything that is stored; it sets the others to zero in its tree
     of priorities, draws, and sets them back. Here they stay zero, and a write updates only the transitions that it adds
-    and the end of the trajectories that it continues. The second tree, of minima, keeps what they were. Arguments,
+    and the end of the trajectories that it continues. The second tree, of minima, keeps their priorities. Arguments,
     samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format.
 
     Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
@@ -83,10 +83,10 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         return {self.truncated_key: truncated, done_key: done, terminated_key: terminated}
 
     def _follow(self, storage, slice_len: int) -> None:
-        """Bring the zeros in the tree up to date with what was written."""
+        """Update the zeros in the tree after writes."""
         tail = 1 if self.span[1] is True else max(0, slice_len - 1 - self.span[1])
         tracked = self._track(storage)
-        if self._cache:  # boundaries were given
+        if self._cache:  # boundaries were passed as an argument
             state = tail, "given"
         else:
             keys = self.traj_key, end_keys_of(self)
@@ -105,37 +105,37 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         while begin < tracked.time:
             end = min(begin + at_once, tracked.time)
             starts = tracked.starts(storage, begin, min(end + tail, tracked.time))
-            before = starts.cumsum(0)
+            counts = starts.cumsum(0)
             zero = np.ones((end - begin, starts.shape[1]), dtype=bool)
-            known = max(0, min(len(starts) - tail, end - begin))
-            zero[:known] = before[tail : tail + known] != before[:known]
+            decided = max(0, min(len(starts) - tail, end - begin))
+            zero[:decided] = counts[tail : tail + decided] != counts[:decided]
             if not self.strict_length:
                 zero &= ~starts[: end - begin]
             self._write(zero, np.arange(begin, end) % capacity_of(storage))
             begin = end
-        if not self.strict_length:  # the oldest step of a trajectory is its first
+        if not self.strict_length:  # the oldest stored step counts as the first of its trajectory
             self._write(np.zeros((1, columns_of(storage)), dtype=bool), np.array([oldest % capacity_of(storage)]))
         self._seen = tracked.time
 
     def _follow_closed(self, storage, tail: int) -> None:
-        """The same for trajectories that torchrl finds, one of which may continue from the last cell to the first."""
-        starts, _, lengths = (each.cpu() for each in self._get_stop_and_length(storage))
+        """The same for trajectories that torchrl finds; one of them may continue from the last cell to the first."""
+        starts, _, lengths = (tensor.cpu() for tensor in self._get_stop_and_length(storage))
         capacity, columns = capacity_of(storage), columns_of(storage)
         steps = torch.arange(int(lengths.sum())) - (lengths.cumsum(0) - lengths).repeat_interleave(lengths)
         cells = (starts[:, 0].repeat_interleave(lengths) + steps) % capacity
         if starts.shape[1] > 1:
             column = np.ravel_multi_index(starts.numpy().T[1:], storage.shape[1:])
             cells = cells * columns + torch.from_numpy(column).repeat_interleave(lengths)
-        left = lengths.repeat_interleave(lengths) - steps
+        remaining = lengths.repeat_interleave(lengths) - steps
         self._left = np.zeros(capacity * columns, dtype=np.int64)
-        self._left[cells.numpy()] = left.numpy()
-        zero = left <= tail
+        self._left[cells.numpy()] = remaining.numpy()
+        zero = remaining <= tail
         if not self.strict_length:
             zero &= steps > 0
         self._set_zeros(cells[zero], True)
 
     def _steps_left(self, storage, starts: np.ndarray, slice_len: int) -> np.ndarray:
-        """Steps of each trajectory from here on, at most `slice_len`; starts: (slices, dimensions)."""
+        """Steps from each start to the end of its trajectory, at most `slice_len`; starts: (slices, dimensions)."""
         column = (
             np.ravel_multi_index(starts.T[1:], storage.shape[1:]) if storage.ndim > 1 else np.zeros(len(starts), int)
         )
@@ -145,11 +145,11 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         newest = tracked.time - 1
         steps = (newest - starts[:, 0]) % capacity + 1  # until the head of the ring
         cells = (starts[:, :1] + np.arange(slice_len)) % capacity
-        others = tracked.boundaries.changes(storage, cells, column)  # (slices, slice_len - 1)
-        return np.minimum(np.logical_and.accumulate(~others, 1).sum(1) + 1, steps)
+        is_new = tracked.boundaries.changes(storage, cells, column)  # (slices, slice_len - 1)
+        return np.minimum(np.logical_and.accumulate(~is_new, 1).sum(1) + 1, steps)
 
     def _write(self, zero: np.ndarray, cells: np.ndarray) -> None:
-        """Set steps to zero, or back; zero: (cells, columns)."""
+        """Set the steps in these cells to zero, or back to their priority, as `zero` (cells, columns) says."""
         index = torch.from_numpy((cells[:, None] * zero.shape[1] + np.arange(zero.shape[1])).ravel())
         zero = torch.from_numpy(zero.ravel())
         is_zero = torch.as_tensor(self._sum_tree[index]) == 0
@@ -159,14 +159,14 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     def _set_zeros(self, index: torch.Tensor, zero: bool) -> None:
         index = index[self._is_written(index)] if len(index) else index
         if len(index):
-            kept = torch.as_tensor(self._min_tree[index])
-            self._sum_tree[index] = torch.zeros_like(kept) if zero else kept
+            priorities = torch.as_tensor(self._min_tree[index])
+            self._sum_tree[index] = torch.zeros_like(priorities) if zero else priorities
 
     def _is_written(self, index: torch.Tensor) -> torch.Tensor:
         return torch.as_tensor(self._min_tree[index]) < torch.finfo(self.dtype).max
 
     def _zeros(self, index: torch.Tensor | None = None) -> torch.Tensor:
-        """Those of these transitions that have a priority, and zero in its place."""
+        """The transitions of `index` that have a priority but are zero in the tree."""
         index = torch.arange(self._max_capacity) if index is None else index
         return index[(torch.as_tensor(self._sum_tree[index]) == 0) & self._is_written(index)]
 
@@ -180,15 +180,15 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
             self._set_zeros(zeros, True)
 
     def update_priority(self, index, priority, *, storage=None) -> None:
-        flat = torch.as_tensor(index, dtype=torch.long).cpu()
-        if flat.ndim > 1 and storage is not None:
-            flat = torch.as_tensor(np.ravel_multi_index(flat.unbind(-1), storage.shape))
-        flat = flat.reshape(-1)
-        with self._lock, self._without_zeros(None if finds_largest_in_tree(self) else flat[flat >= 0]):
+        indices = torch.as_tensor(index, dtype=torch.long).cpu()
+        if indices.ndim > 1 and storage is not None:
+            indices = torch.as_tensor(np.ravel_multi_index(indices.unbind(-1), storage.shape))
+        indices = indices.reshape(-1)
+        with self._lock, self._without_zeros(None if finds_largest_in_tree(self) else indices[indices >= 0]):
             super().update_priority(index, priority, storage=storage)
 
     def _tree_argmax(self):
-        """The largest priority, of those that are zero in the tree too."""
+        """The largest priority, including those of transitions that are zero in the tree."""
         values = torch.as_tensor(self._min_tree[torch.arange(self._max_capacity)])
         return values.where(values < torch.finfo(self.dtype).max, 0).max(0)
 

@@ -43,8 +43,8 @@ class IncrementalSliceSampler(SliceSampler):
     kinds of change go unnoticed: to the stored tensors themselves (`buffer[:]["done"].copy_(...)`) and, before torchrl
     0.14, to the storage without the buffer. Call `forget()` after these.
 
-    In a full LazyStackStorage, torchrl joins the newest transition to the oldest. This sampler asks the writer where
-    that is, and cuts the trajectory there.
+    In a full LazyStackStorage, torchrl joins the newest transition to the oldest. This sampler gets that position
+    from the writer, and ends the trajectory there.
 
     `compile`, `use_gpu` and `fragmented` are not supported and raise NotImplementedError. Other arguments, and the
     errors they raise, are as in SliceSampler; `cache_values` has no effect. `sample` raises RuntimeError if the buffer
@@ -61,7 +61,7 @@ class IncrementalSliceSampler(SliceSampler):
         super().__init__(*args, **options)
         names = ("traj_key", "end_key", "end_keys")
         self._requires_traj_key = [name for name in names if options.get(name) is not None] == ["traj_key"]
-        if not self._cache:  # no boundaries were given as an argument, so there is nothing to keep
+        if not self._cache:  # no boundaries were passed as an argument, so there is nothing to cache
             self.cache_values = False
         self._lock = threading.RLock()
         self.forget()
@@ -84,14 +84,14 @@ class IncrementalSliceSampler(SliceSampler):
             index = self._index(storage, slice_len if self.strict_length else 1)
             if not len(index):
                 raise RuntimeError(self._too_short(storage, slice_len))
-            drawn = self._draw(len(index), num_slices)
-            num_slices = len(drawn)
-            is_padded = pads_output(self)  # then the shortest trajectory of all decides
-            times, columns, lengths = index.at(np.arange(len(index)) if is_padded else drawn)
+            trajectories = self._draw(len(index), num_slices)
+            num_slices = len(trajectories)
+            is_padded = pads_output(self)  # then torchrl pads by the shortest trajectory of all
+            times, columns, lengths = index.at(np.arange(len(index)) if is_padded else trajectories)
             columns = np.unravel_index(columns, storage.shape[1:]) if storage.ndim > 1 else ()
             device = getattr(storage, "device", None)
-            are_short = not self.strict_length and (lengths < slice_len).any()
-            if any(self.span) or is_padded or are_short or not builds_index(self):
+            has_short = not self.strict_length and (lengths < slice_len).any()
+            if any(self.span) or is_padded or has_short or not builds_index(self):
                 return self._sample_slices(
                     torch.from_numpy(lengths).to(device),
                     torch.from_numpy(np.stack([times, *columns], 1)).to(device),
@@ -99,7 +99,7 @@ class IncrementalSliceSampler(SliceSampler):
                     slice_len,
                     num_slices,
                     index.capacity,
-                    torch.from_numpy(drawn if is_padded else np.arange(num_slices)).to(device),
+                    torch.from_numpy(trajectories if is_padded else np.arange(num_slices)).to(device),
                     storage=storage,
                 )
             positions = lengths - (slice_len - 1)  # where a slice can start
@@ -117,11 +117,11 @@ class IncrementalSliceSampler(SliceSampler):
             )
 
     def _draw(self, count: int, num_slices: int) -> np.ndarray:
-        """Which of `count` trajectories to take a slice of."""
+        """Which of `count` trajectories to take slices from."""
         return self._random(torch.randint, count, (num_slices,))
 
     def _offsets(self, positions: np.ndarray) -> np.ndarray:
-        """Where in its trajectory each slice starts, of so many positions."""
+        """Where each slice starts in its trajectory, which has this many possible positions."""
         fractions = self._random(torch.rand, len(positions))
         return np.minimum((fractions * positions.astype(np.float32)).astype(np.int64), positions - 1)
 
@@ -153,7 +153,7 @@ class IncrementalSliceSampler(SliceSampler):
         return self._track(storage).index(storage, shortest, keys, self._boundaries, self._get_stop_and_length)
 
     def _boundaries(self, storage) -> Boundaries:
-        """Ids or flags, whichever of those stored SliceSampler prefers."""
+        """The ids or flags in the storage that SliceSampler would use."""
         resolve_traj_key(self, storage)
         flags = Boundaries(end_keys_of(self), are_ids=False)
         names = [self.traj_key] if self.traj_key is not None else [("collector", "traj_ids"), "episode"]
@@ -164,8 +164,8 @@ class IncrementalSliceSampler(SliceSampler):
                 return boundaries
         if not hasattr(storage[:1], "get"):
             self._get_stop_and_length(storage)  # raises what torchrl raises
-        others = () if self._requires_traj_key else flags.keys
-        keys = [key for key in (self.traj_key, *others) if key is not None]
+        end_keys = () if self._requires_traj_key else flags.keys
+        keys = [key for key in (self.traj_key, *end_keys) if key is not None]
         if not keys:
             raise RuntimeError(
                 "`ends` and `trajectories` are no longer valid after a write or in a copy; name traj_key or end_key"
@@ -191,7 +191,7 @@ class IncrementalSliceSampler(SliceSampler):
             return False
 
     def _sampleable_count(self, storage, batch_size) -> int:
-        """How many different slices can be drawn; torchrl's ensembles of samplers ask for it. Takes time proportional
+        """How many different slices can be drawn; torchrl's ensembles of samplers call this. Takes time proportional
         to the number of trajectories."""
         slice_len, _ = self._adjusted_batch_size(batch_size)
         try:
@@ -220,7 +220,7 @@ class IncrementalSliceSampler(SliceSampler):
 
 
 class _Entries:
-    """A storage that, when indexed, fetches only the entries that are asked for."""
+    """A storage that, when indexed, fetches only the requested entries."""
 
     def __init__(self, storage, index=None):
         self._storage, self._index = storage, index

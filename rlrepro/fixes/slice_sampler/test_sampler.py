@@ -25,10 +25,10 @@ def buffer_of(cls):
     return ReplayBuffer(storage=LazyTensorStorage(CAPACITY), sampler=sampler, batch_size=SLICE * 500)
 
 
-def test_slices_lie_in_one_trajectory_while_the_ring_goes_round():
-    buffer, random, first = buffer_of(IncrementalSliceSampler), np.random.default_rng(0), 0
+def test_slices_lie_in_one_trajectory_while_the_ring_wraps_around():
+    buffer, rng, first = buffer_of(IncrementalSliceSampler), np.random.default_rng(0), 0
     for _ in range(30):
-        lengths = random.integers(1, 12, 4).tolist()
+        lengths = rng.integers(1, 12, 4).tolist()
         buffer.extend(transitions([*lengths, SLICE], first))
         first += len(lengths) + 1
         slices = buffer.sample().reshape(-1, SLICE)
@@ -37,22 +37,22 @@ def test_slices_lie_in_one_trajectory_while_the_ring_goes_round():
 
 
 def test_starts_are_drawn_as_often_as_by_torchrl():
-    """A trajectory uniformly, then a start in it: within five standard deviations of that, for both."""
+    """Both draw a trajectory uniformly, then a start in it; shares are within five standard deviations of that."""
     lengths = [4, 5, 9, 3, 14, 6]
     for cls in (IncrementalSliceSampler, SliceSampler):
         buffer = buffer_of(cls)
         buffer.extend(transitions(lengths, 0))
         starts = torch.cat([buffer.sample().reshape(-1, SLICE)[:, 0] for _ in range(20)])
-        long = [each for each, length in enumerate(lengths) if length >= SLICE]
-        for episode in long:
+        long_episodes = [episode for episode, length in enumerate(lengths) if length >= SLICE]
+        for episode in long_episodes:
             windows = lengths[episode] - SLICE + 1
             for step in range(windows):
-                share = 1 / (len(long) * windows)
+                share = 1 / (len(long_episodes) * windows)
                 count = ((starts["episode"] == episode) & (starts["step"] == step)).sum().item()
                 assert abs(count - share * len(starts)) < 5 * (share * (1 - share) * len(starts)) ** 0.5
 
 
-def test_it_notices_what_is_written_over():
+def test_it_notices_overwritten_transitions():
     buffer = buffer_of(IncrementalSliceSampler)
     buffer.extend(transitions([30, 30], 0))
     buffer.sample()

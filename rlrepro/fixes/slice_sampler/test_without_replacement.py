@@ -21,55 +21,55 @@ def test_each_trajectory_comes_once_per_epoch(shuffle):
     buffer.extend(transitions([9, 3, 7, 4, 5, 8, 6, 4], 0))
     orders = set()
     for _ in range(20):
-        drawn, ended = [], []
+        episodes, ran_out = [], []
         for _ in range(3):
             slices = buffer.sample().reshape(-1, SLICE)
             assert (slices["step"].diff(dim=1) == 1).all()
-            drawn += slices["episode"][:, 0].tolist()
-            ended.append(sampler.ran_out)
-        assert sorted(drawn) == [0, 2, 3, 4, 5, 6, 7] and ended == [False, False, True]
-        orders.add(tuple(drawn))
+            episodes += slices["episode"][:, 0].tolist()
+            ran_out.append(sampler.ran_out)
+        assert sorted(episodes) == [0, 2, 3, 4, 5, 6, 7] and ran_out == [False, False, True]
+        orders.add(tuple(episodes))
     assert len(orders) == 1 if not shuffle else len(orders) > 10
 
 
 @pytest.mark.parametrize(("count", "at_once"), [(12, 2), (6, 4), (12, 3)])
 def test_each_order_of_an_epoch_is_as_likely(count, at_once):
-    """Also after an epoch that was left before its end because the number of trajectories changed."""
+    """This also holds after an epoch that ended early because the number of trajectories changed."""
     torch.manual_seed(0)
     sampler = IncrementalSliceSamplerWithoutReplacement(slice_len=SLICE, traj_key="episode")
     orders, epochs = np.zeros((count, count)), 3_000
-    follows = np.zeros((count, count))
+    successors = np.zeros((count, count))
     for _ in range(epochs):
         sampler._draw(count + 1, at_once)
         order = np.concatenate([sampler._draw(count, at_once) for _ in range(-(count // -at_once))])
         assert sorted(order) == list(range(count)) and sampler.ran_out
         orders[np.arange(count), order] += 1
-        follows[order[:-1], order[1:]] += 1
-    for found in (orders, follows[~np.eye(count, dtype=bool)]):
-        expected, free = found.sum() / found.size, (count - 1) ** 2
-        chi_square = ((found - expected) ** 2 / expected).sum()
-        assert chi_square < free + 6 * np.sqrt(2 * free)
+        successors[order[:-1], order[1:]] += 1
+    for observed in (orders, successors[~np.eye(count, dtype=bool)]):
+        expected, dof = observed.sum() / observed.size, (count - 1) ** 2
+        chi_square = ((observed - expected) ** 2 / expected).sum()
+        assert chi_square < dof + 6 * np.sqrt(2 * dof)
 
 
-def test_what_is_drawn_twice_is_drawn_again_from_all():
+def test_repeated_draws_are_replaced_uniformly():
     torch.manual_seed(0)
     sampler = IncrementalSliceSamplerWithoutReplacement(slice_len=SLICE, traj_key="episode")
     sampler._set_order(np.arange(14))
-    drawn = np.stack([sampler._distinct(2, 14, 3) for _ in range(20_000)])
-    assert (np.diff(np.sort(drawn, 1), axis=1) > 0).all()
-    found, expected = np.stack([np.bincount(column, minlength=14) for column in drawn.T])[:, 2:], len(drawn) / 12
-    assert ((found - expected) ** 2 / expected).sum() < 33 + 6 * np.sqrt(2 * 33)
+    draws = np.stack([sampler._distinct(2, 14, 3) for _ in range(20_000)])
+    assert (np.diff(np.sort(draws, 1), axis=1) > 0).all()
+    observed, expected = np.stack([np.bincount(column, minlength=14) for column in draws.T])[:, 2:], len(draws) / 12
+    assert ((observed - expected) ** 2 / expected).sum() < 33 + 6 * np.sqrt(2 * 33)
 
 
-def test_an_epoch_goes_on_from_its_state():
+def test_an_epoch_continues_from_its_state():
     first, second = (IncrementalSliceSamplerWithoutReplacement(slice_len=SLICE, traj_key="episode") for _ in range(2))
     buffers = [buffer_of(sampler, slices=2) for sampler in (first, second)]
     for buffer in buffers:
         buffer.extend(transitions([6] * 8, 0))
-    drawn = [*buffers[0].sample()["episode"][::SLICE], *buffers[0].sample()["episode"][::SLICE]]
+    episodes = [*buffers[0].sample()["episode"][::SLICE], *buffers[0].sample()["episode"][::SLICE]]
     second.load_state_dict(first.state_dict())
-    drawn += [*buffers[1].sample()["episode"][::SLICE], *buffers[1].sample()["episode"][::SLICE]]
-    assert sorted(map(int, drawn)) == list(range(8)) and second.ran_out
+    episodes += [*buffers[1].sample()["episode"][::SLICE], *buffers[1].sample()["episode"][::SLICE]]
+    assert sorted(map(int, episodes)) == list(range(8)) and second.ran_out
 
 
 def test_too_few_trajectories_for_a_full_batch():
@@ -87,5 +87,5 @@ def test_a_slice_starts_anywhere_in_its_trajectory(episodes):
     buffer = buffer_of(sampler, slices=5, capacity=1_000)
     buffer.extend(transitions([SLICE + 5] * episodes, 0))
     starts = torch.cat([buffer.sample()["step"][::SLICE] for _ in range(2_000)])
-    found = torch.bincount(starts, minlength=6).double()
-    assert len(found) == 6 and ((found - found.mean()) ** 2 / found.mean()).sum() < 5 + 6 * 10**0.5
+    counts = torch.bincount(starts, minlength=6).double()
+    assert len(counts) == 6 and ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 5 + 6 * 10**0.5

@@ -4,13 +4,13 @@
 |---|---|
 | 0.6.0 | `_batch_size_multiplier` does not exist yet |
 | 0.7.0 | `_batch_size_multiplier` |
-| 0.11.0 | weights of a sample by priority are `priority_weight`, before it `_weight` |
+| 0.11.0 | weights of a sample by priority are `priority_weight`, previously `_weight` |
 | 0.13.1 | `pad_output`, and a trajectory key that is found automatically (`_traj_key_auto`) |
 | 0.14.0 | several `end_keys`; a sampler builds the index of a sample in `_finalize_index`; a storage counts its changes
-(`_mutation_revision`), and keeps the cell written last as a number (`_last_cursor_index`, before it `_last_cursor`);
-the largest priority is found by `_tree_argmax`, before it in the tree that is drawn from |
+(`_mutation_revision`), and keeps the cell written last as a number (`_last_cursor_index`, previously `_last_cursor`);
+the largest priority is found by `_tree_argmax`, previously in the sampling tree |
 
-A storage is seen here as a ring of cells: how large it is, how full, and where it was written last.
+Here a storage is a ring of cells: functions return its size, how much of it is in use, and the cell written last.
 """
 
 import torch
@@ -30,13 +30,13 @@ for cls, name in (
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
 
 
-def dispatch_without_replacement(cls: type, other: type) -> None:
-    """Let `cls(replacement=False)` make the other class, as torchrl can from 0.14 on."""
+def dispatch_without_replacement(cls: type, target: type) -> None:
+    """Let `cls(replacement=False)` create the target class, as torchrl can from 0.14 on."""
     try:
         from torchrl.data.replay_buffers.samplers.base import _REPLACEMENT_DISPATCH
     except ImportError:
         return
-    _REPLACEMENT_DISPATCH[cls] = other
+    _REPLACEMENT_DISPATCH[cls] = target
 
 
 def batch_multiplier(sampler: SliceSampler) -> int:
@@ -50,7 +50,7 @@ def pads_output(sampler: SliceSampler) -> bool:
 
 
 def builds_index(sampler: SliceSampler) -> bool:
-    """Whether torchrl turns given cells into a sample, as it does from 0.14 on."""
+    """Whether torchrl turns a list of cells into a sample, as it does from 0.14 on."""
     return hasattr(sampler, "_finalize_index")
 
 
@@ -66,7 +66,7 @@ def resolve_traj_key(sampler: SliceSampler, storage: Storage) -> None:
 
 
 def check_trees() -> None:
-    """Raise ImportError if torchrl can't keep priorities, which is done by its extension in C++."""
+    """Raise ImportError if torchrl's C++ extension, which keeps the priorities, can't be loaded."""
     try:
         import torchrl._torchrl  # noqa: F401
     except ImportError as error:
@@ -107,12 +107,12 @@ def revision_of(storage: Storage) -> int | None:
 
 
 def changes_of_a_write(storage: Storage, cells: int) -> int:
-    """How much the revision grows when so many cells are written at once."""
+    """How much the revision grows when this many cells are written at once."""
     return cells if isinstance(storage, ListStorage) else 1
 
 
 def cell_written_last(storage: Storage) -> int | None:
-    """The cell at the head of the ring, from the storage or, if it does not keep that, from its only writer."""
+    """The cell at the head of the ring, from the storage or, if it does not store that, from its only writer."""
     if isinstance(storage, ListStorage):
         writers = [getattr(buffer, "_writer", None) for buffer in storage._attached_entities]
         cursors = [writer._cursor for writer in writers if isinstance(writer, RoundRobinWriter)]
@@ -132,10 +132,10 @@ def cells_of(index: int | torch.Tensor, storage: Storage) -> torch.Tensor:
 
 
 def are_in_order(cells: torch.Tensor, capacity: int) -> bool:
-    """Whether each follows the one before it around the ring."""
+    """Whether each cell follows the previous one around the ring."""
     first = int(cells[0])
-    for at, chunk in enumerate(cells.split(CHECKED_AT_ONCE)):
-        expected = torch.arange(len(chunk), device=chunk.device) + (first + at * CHECKED_AT_ONCE)
+    for number, chunk in enumerate(cells.split(CHECKED_AT_ONCE)):
+        expected = torch.arange(len(chunk), device=chunk.device) + (first + number * CHECKED_AT_ONCE)
         if not torch.equal(chunk, expected % capacity):
             return False
     return True

@@ -24,7 +24,7 @@ INDEXES = 4  # kept at a time, one per shortest length
 
 
 class TrackedStorage:
-    """How far a storage is written, and indexes of its trajectories.
+    """How far a storage has been written, and indexes of its trajectories.
 
     Writes at the head of the ring are tracked: `time` counts the cells written, and an index reads those that it has
     not seen. After any other change, everything is read again.
@@ -65,7 +65,7 @@ class TrackedStorage:
     ) -> TrajectoryIndex:
         """The index of trajectories of at least `shortest` transitions, with everything that is written.
 
-        `find_boundaries(storage)` returns what to read, which holds while `keys` are the same.
+        `find_boundaries(storage)` returns which entries to read; this is valid as long as `keys` are the same.
         `find_trajectories(storage)` returns torchrl's starts, stops and lengths; it is used if a trajectory may
         continue from the last cell to the first.
         """
@@ -84,7 +84,7 @@ class TrackedStorage:
         return index
 
     def refresh(self, storage: Storage, keys, find_boundaries: Callable) -> None:
-        """Start again if anything but writes at the head of the ring has happened."""
+        """Start again after any change other than writes at the head of the ring."""
         in_use, capacity = cells_in_use(storage), capacity_of(storage)
         is_current = self._is_in_step and revision_of(storage) == self._revision and self._keys == keys
         if not is_current or (self.time is not None and in_use != min(self.time, capacity)):
@@ -113,7 +113,7 @@ class TrackedStorage:
             self.time = None if cell is None else capacity + cell + 1
 
     def _read(self, index, storage):
-        """Add to the index what it has not seen."""
+        """Add to the index the cells that it has not read."""
         at_once = max(1, READ_AT_ONCE // index.columns)
         while index.time < self.time:
             index.append(self.starts(storage, index.time, min(index.time + at_once, self.time)))

@@ -10,12 +10,12 @@ class TrajectoryIndex:
     one step writes one transition of each).
 
     Steps are counted as they are written, 0, 1, 2, ..., without wrapping around: step `t` lies in cell `t % capacity`,
-    and the oldest one left is `oldest`. A trajectory that has ended is kept as two integers, its last step and its
+    and the oldest one stored is `oldest`. A trajectory that has ended is kept as two integers, its last step and its
     length. Steps are written and overwritten in the same order, so the trajectories form a queue: a write takes time
     proportional to the steps written, however much is stored.
 
-    A trajectory whose first steps were overwritten is shorter than its kept length. So its length, and where the queue
-    begins, are computed from `oldest` when they are needed.
+    A trajectory whose first steps were overwritten is shorter than its stored length. So its length, and where the
+    queue begins, are computed from `oldest` when they are needed.
     """
 
     def __init__(self, capacity: int, columns: int, shortest: int, time: int = 0):
@@ -28,7 +28,7 @@ class TrajectoryIndex:
 
     @property
     def oldest(self) -> int:
-        """The oldest step that is not overwritten."""
+        """The oldest step that has not been overwritten."""
         return max(self.begin, self.time - self.capacity)
 
     def append(self, starts: np.ndarray) -> None:
@@ -44,12 +44,12 @@ class TrajectoryIndex:
         order = np.argsort(columns, kind="stable")  # column by column, each in order of time
         time, column = times[order], columns[order]
         is_first = np.diff(column, prepend=-1) > 0
-        before = np.concatenate([[0], time])[:-1]  # where the trajectory that ends here started
-        before[is_first] = self._opened[column[is_first]]
+        previous = np.concatenate([[0], time])[:-1]  # where the trajectory that ends here started
+        previous[is_first] = self._opened[column[is_first]]
         is_last = np.diff(column, append=self.columns) > 0
         self._opened[column[is_last]] = time[is_last]
         lengths = np.empty_like(time)
-        lengths[order] = time - before
+        lengths[order] = time - previous
         latest = (self.time - 1) * self.columns + np.arange(self.columns)
         ends = np.concatenate([(times - 1) * self.columns + columns, latest])
         self._push(ends, np.concatenate([lengths, self.time - self._opened]), still_open=self.columns)
@@ -75,17 +75,17 @@ class TrajectoryIndex:
         """Steps of each trajectory."""
         return self.at(np.arange(len(self)))[2]
 
-    def at(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def at(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First step, column and length of these trajectories, numbered from 0 in the order in which they ended; those
         that have not ended come last."""
-        last, lengths = self._queue.take(self._first + which, axis=1)
+        last, lengths = self._queue.take(self._first + numbers, axis=1)
         last, columns = np.divmod(last, self.columns) if self.columns > 1 else (last, np.zeros(len(last), dtype=int))
         starts = np.maximum(last - lengths + 1, self.oldest)
         return starts, columns, last - starts + 1
 
     def _push(self, ends, lengths, still_open):
-        """Add trajectories behind the queue, the last `still_open` of them only until the next ones, and drop those
-        that are overwritten, or too short by now."""
+        """Append trajectories to the queue, the last `still_open` of them only until the next call, and drop those that
+        have been overwritten or have become too short."""
         is_long = lengths >= self.shortest
         end = self._write(ends[is_long], lengths[is_long])
         self._last = end - np.count_nonzero(is_long[len(is_long) - still_open :])
@@ -94,7 +94,7 @@ class TrajectoryIndex:
         self._count = end - self._first
 
     def _write(self, ends, lengths) -> int:
-        """Write behind the queue, in a longer array if this one is full; returns where the queue ends then."""
+        """Append to the queue, in a longer array if this one is full. Returns the new end of the queue."""
         begin, end = self._last, self._last + len(ends)
         if end > self._queue.shape[1]:
             live = self._queue[:, self._first : begin]

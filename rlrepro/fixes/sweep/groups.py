@@ -15,78 +15,79 @@ SMALLEST = 8  # members: a larger ensemble may be divided among processes, down 
 
 
 def divide(configs: Sequence[Mapping], at_once: int, device="cpu") -> list[list[int]]:
-    """Indices of the configs, task by task: those of an ensemble, or one that is trained alone. Ensembles are divided
-    so that there are up to `at_once` of each kind."""
-    alone, kinds, spaces = [], [], {}
+    """The indices of each task's configs: those of an ensemble, or of one config that is trained alone. Ensembles are
+    divided into up to `at_once` tasks per kind."""
+    singles, groups, spaces = [], [], {}
     for index, config in enumerate(configs):
         kind = kind_of(config, spaces, device)
         if kind is None:
-            alone.append([index])
+            singles.append([index])
             continue
-        same = next((members for other, members in kinds if other == kind), None)
-        if same is None:
-            kinds.append((kind, [index]))
+        group = next((members for group_kind, members in groups if group_kind == kind), None)
+        if group is None:
+            groups.append((kind, [index]))
         else:
-            same.append(index)
+            group.append(index)
     ensembles = []
-    for _, members in kinds:
+    for _, members in groups:
         parts = max(1, min(at_once, len(members) // SMALLEST))
         ensembles += [members[part::parts] for part in range(parts)]
-    return ensembles + alone
+    return ensembles + singles
 
 
 def halves(task: list) -> list[list]:
-    """The two halves of a task that failed, one of which may do better alone."""
+    """The two halves of a failed task; one of them may succeed without the other."""
     return [task[: len(task) // 2], task[len(task) // 2 :]]
 
 
 def parameters() -> dict:
-    """The parameters that members of an ensemble share, or that each has its own value of, with their defaults."""
+    """The parameters of an ensemble, with their defaults: shared by all members, or with a value for each."""
     names = (*SHARED, *neighbour("ensemble_ppo.hyperparameters").LIMITS)
-    of_ensemble = signature(neighbour("ensemble_ppo").EnsemblePPO).parameters
-    return {name: of_ensemble[name].default for name in names}
+    ensemble_parameters = signature(neighbour("ensemble_ppo").EnsemblePPO).parameters
+    return {name: ensemble_parameters[name].default for name in names}
 
 
-def makes_many(env) -> bool:
-    """Whether this function is to be given the number of environments that its VectorEnv must have."""
+def makes_vector_env(env) -> bool:
+    """Whether `env` is a function that takes a number of environments and makes a VectorEnv of them."""
     if isinstance(env, str):
         return False
-    parameters = signature(env).parameters.values()
+    env_parameters = signature(env).parameters.values()
     return any(
-        each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        for each in parameters
+        parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        for parameter in env_parameters
     )
 
 
 def kind_of(config: Mapping, spaces: dict, device) -> dict | None:
-    """What configs must have in common to be batched; None if this one can't be. Whatever an ensemble has no parameter
-    for must be as in Stable-Baselines3's PPO by default."""
-    defaults = {name: each.default for name, each in signature(PPO).parameters.items()}
+    """What configs must have in common to be batched; None if this one can't be. Parameters that an ensemble does not
+    have must have the defaults of Stable-Baselines3's PPO."""
+    defaults = {name: parameter.default for name, parameter in signature(PPO).parameters.items()}
     defaults |= {"policy": "MlpPolicy", "device": device}
-    others = config.keys() - {"env", "seed", *parameters()}
-    if any(name not in defaults or config[name] != defaults[name] for name in others):
+    extra_names = config.keys() - {"env", "seed", *parameters()}
+    if any(name not in defaults or config[name] != defaults[name] for name in extra_names):
         return None
     env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
     try:
         if env not in spaces:
             spaces[env] = _spaces(env)
-        if makes_many(env):
+        if makes_vector_env(env):
             shared["env"] = env
         checks = neighbour("ensemble_ppo.checks")
         checks.check_spaces(*spaces[env])
         with torch.random.fork_rng(devices=[]):  # the caller's generator stays as it is
             checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
-    except Exception:  # what can't be batched, and what can't be made at all, which its own run then tells
+    except Exception:  # a config that can't be batched, or is invalid, which its own run then reports
         return None
     return shared | {"spaces": spaces[env]}
 
 
 def _spaces(env: str | Callable[[], gym.Env] | Callable[[int], gym.vector.VectorEnv]):
-    if makes_many(env):
-        made = env(1)
-        spaces = made.single_observation_space, made.single_action_space
+    if makes_vector_env(env):
+        instance = env(1)
+        spaces = instance.single_observation_space, instance.single_action_space
     else:
-        made = env() if callable(env) else gym.make(env)
-        spaces = made.observation_space, made.action_space
-    made.close()
+        instance = env() if callable(env) else gym.make(env)
+        spaces = instance.observation_space, instance.action_space
+    instance.close()
     return spaces

@@ -7,7 +7,7 @@ FOLDERS = ("ensemble_ppo", "train_many")
 
 def neighbour(name: str):
     """A module of the folders beside this one, such as "train_many" or "ensemble_ppo.checks". Raises ImportError, which
-    says what to copy, if the folder is missing."""
+    names the folder to copy, if it is missing."""
     package = __package__.rpartition(".")[0]
     try:
         return import_module(f"{package}.{name}" if package else name)

@@ -36,75 +36,75 @@ def sweep(
         configs: parameters of PPO by name, with `env`, and perhaps `policy`, `seed` and `n_envs`. `env` is a Gymnasium
             id, a function that makes an environment, or one that takes a number n and makes a VectorEnv of n
             environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call
-        total_timesteps: of each config, in whole rollouts as in Stable-Baselines3
-        seed: of the configs that have none
+        total_timesteps: for each config, in whole rollouts as in Stable-Baselines3
+        seed: for configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
             computed again. They are identified by the config, with the code of functions in it, `seed` and
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
             another folder. None keeps results until the end of the call; if it is interrupted, a message says where
 
-    If a member of an ensemble fails or ends its process, the others are trained again without it. A run that fails is
-    an Outcome with its traceback in `error`.
+    If a member of an ensemble fails or ends its process, the others are trained again without it. The Outcome of a
+    failed run has its traceback in `error`.
 
     Raises ValueError for a config without `env` or an invalid number, or, with `resume`, a config that can't be
     identified; RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if
-    the folders `ensemble_ppo` and `train_many` are not there.
+    the folders `ensemble_ppo` and `train_many` are missing.
     """
-    many = neighbour("train_many")
+    pool = neighbour("train_many")
     configs = list(configs)
     for index, config in enumerate(configs):
         if not isinstance(config, Mapping) or "env" not in config:
             raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
     at_once = joblib.cpu_count() if n_jobs is None else neighbour("train_many.threads").at_least_one("n_jobs", n_jobs)
     seeded = [{"seed": seed, **config} for config in configs]
-    results, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps)
+    result_folder, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps)
     if resume is not None and None in keys:
         raise ValueError(
             f"with resume, a config must consist of values and functions, found {configs[keys.index(None)]!r}"
         )
-    with results.results_in(resume) as folder:
+    with result_folder.results_in(resume) as folder:
         replies = {index: reply for index, key in enumerate(keys) if key and (reply := folder.load(key)) is not None}
         missing = [index for index in range(len(configs)) if index not in replies]
         tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once, device)
-        tasks = [[missing[each] for each in task] for task in tasks]
+        tasks = [[missing[index] for index in task] for task in tasks]
         common = folder.path, total_timesteps, device
         while tasks:
             payloads = [
-                cloudpickle.dumps(([seeded[each] for each in task], [keys[each] for each in task], *common))
+                cloudpickle.dumps(([seeded[index] for index in task], [keys[index] for index in task], *common))
                 for task in tasks
             ]
-            ended = many.train_many(
+            outcomes = pool.train_many(
                 run_task,
                 [{"payload": payload} for payload in payloads],
                 n_jobs=min(at_once, len(tasks)),
                 threads=threads,
-                resume=results.NoResults(),  # a task keeps those of its configs
+                resume=result_folder.NoResults(),  # each task keeps the results of its configs
                 progress=progress,
             )
-            again = []
-            for task, outcome in zip(tasks, ended, strict=True):
+            retries = []
+            for task, outcome in zip(tasks, outcomes, strict=True):
                 if outcome.value is None and len(task) > 1:  # its process was killed, perhaps by one of its members
-                    again += halves(task)
+                    retries += halves(task)
                 else:
                     replies |= zip(task, outcome.value or [Reply(None, outcome.error, outcome.seconds)], strict=True)
-            tasks = again
+            tasks = retries
     return [
-        many.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
+        pool.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
         for index, config in enumerate(configs)
     ]
 
 
 def _keys(configs: list[Mapping], total_timesteps: int) -> list[str | None]:
-    """The name of each config's result; one that comes again has its number as well. None for one that can't be
+    """A key for the result of each config, numbered because configs may be equal. None for one that can't be
     identified."""
-    seen, keys = Counter(), []
+    counts, keys = Counter(), []
     for config in configs:
         try:
             key = neighbour("train_many.digest").identify((dict(config), total_timesteps))
         except (pickle.PicklingError, AttributeError, TypeError, ValueError):
             keys.append(None)
             continue
-        seen[key] += 1
-        keys.append(f"{key}-{seen[key]}")
+        counts[key] += 1
+        keys.append(f"{key}-{counts[key]}")
     return keys

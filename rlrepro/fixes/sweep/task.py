@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .groups import SHARED, halves, kind_of, makes_many, parameters
+from .groups import SHARED, halves, kind_of, makes_vector_env, parameters
 from .neighbours import neighbour
 
 
 @dataclass
 class Trained:
-    """What one run gives: Stable-Baselines3's policy, and the finished episodes with their `returns`, `lengths` and
+    """The result of one run: Stable-Baselines3's policy, and the finished episodes with their `returns`, `lengths` and
     `timesteps`, as in `EnsemblePPO.episodes[k]`."""
 
     policy: Any
@@ -30,11 +30,11 @@ class Reply:
 
 
 def run_task(payload: bytes) -> list[Reply]:
-    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are kept in the folder
-    under their keys, unless these are None, as soon as they are there."""
+    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are written to the
+    folder under their keys, unless these are None, as soon as the task has finished."""
     configs, keys, folder, total_timesteps, device = pickle.loads(payload)
     replies = _train(configs, total_timesteps, device)
-    results = neighbour("train_many.result_folder").ResultFolder(folder)  # which the sweep has locked
+    results = neighbour("train_many.result_folder").ResultFolder(folder)  # the sweep holds its lock
     for key, reply in zip(keys, replies, strict=True):
         if key is not None and reply.error is None:
             results.keep(key, reply)
@@ -44,31 +44,31 @@ def run_task(payload: bytes) -> list[Reply]:
 def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     start = time.monotonic()
     try:
-        is_ensemble = len(configs) > 1 or makes_many(configs[0]["env"])
-        trained = (_together if is_ensemble else _alone)(configs, total_timesteps, device)
+        is_ensemble = len(configs) > 1 or makes_vector_env(configs[0]["env"])
+        trained = (_train_ensemble if is_ensemble else _train_alone)(configs, total_timesteps, device)
     except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
-        # one of them fails; the others still have to be trained
+        # one of them failed; the others still have to be trained
         return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device)]
-    return [Reply(each, None, (time.monotonic() - start) / len(configs)) for each in trained]
+    return [Reply(result, None, (time.monotonic() - start) / len(configs)) for result in trained]
 
 
-def _together(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
     options = {
         name: configs[0].get(name, default) if name in SHARED else [config.get(name, default) for config in configs]
         for name, default in parameters().items()
     }
     envs, seeds = ([config[name] for config in configs] for name in ("env", "seed"))
-    if makes_many(envs[0]):
+    if makes_vector_env(envs[0]):
         if kind_of(configs[0], {}, device) is None:
             raise ValueError(
                 "env takes a number of environments, so it must make a VectorEnv, and the config must be one that can "
                 f"be batched (MlpPolicy, vectors as observations, no use_sde, ...); found {dict(configs[0])!r}"
             )
         envs = envs[0](len(configs) * options["n_envs"])
-    make = neighbour("ensemble_ppo").EnsemblePPO
-    ensemble = make(envs, seeds=seeds, vectorization="sync", device=device, **options)
+    ensemble_class = neighbour("ensemble_ppo").EnsemblePPO
+    ensemble = ensemble_class(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
         ensemble.learn(total_timesteps)
         return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
@@ -76,7 +76,7 @@ def _together(configs, total_timesteps: int, device) -> list[Trained]:
         ensemble.close()
 
 
-def _alone(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 

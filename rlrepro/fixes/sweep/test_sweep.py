@@ -12,7 +12,7 @@ def test_a_config_that_can_not_be_batched_is_among_those_that_can():
     try:
         neighbour("train_many")
     except ImportError:
-        pytest.skip("the folders that it uses are not there")
+        pytest.skip("the folders that it uses are missing")
     first, alone, second = sweep([CONFIGS[0], {"env": "Pendulum-v1", "use_sde": True}, CONFIGS[1]], 64, n_jobs=2)
     assert [first.error, alone.error, second.error] == [None] * 3
     assert first.config is CONFIGS[0] and second.value.policy.predict([0.0, 0.0, 0.0])[0].shape == (1,)

@@ -1,6 +1,6 @@
-"""PPO, GAIL and ICM of tianshou whose forward passes outside the gradient step are bounded by `max_batchsize`.
+"""PPO, GAIL and ICM for tianshou, with forward passes outside the gradient step bounded by `max_batchsize`.
 
-`v1` is for tianshou before 2.0, `v2` for 2.x; `chunks` needs torch alone.
+`v1` is for tianshou before 2.0, `v2` for 2.x; `chunks` needs only torch.
 """
 
 from importlib import metadata
@@ -32,5 +32,5 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        installed = next((each.version for each in metadata.distributions(name=library)), "none")
+        installed = next((package.version for package in metadata.distributions(name=library)), "none")
         raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error

@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint as run_checkpointed
 
 
 def in_chunks(fn: Callable, *inputs, size: int, checkpoint: bool = True):
-    """`fn(*inputs)` computed on at most `size` rows at a time. `fn` must treat each row on its own, which a
+    """`fn(*inputs)` computed on at most `size` rows at a time. `fn` must treat each row independently, which
     BatchNorm in training mode does not.
 
     `inputs` are tensors, NumPy arrays or batches (anything with a length and slices) of equal length. `fn` returns a
@@ -16,10 +16,11 @@ def in_chunks(fn: Callable, *inputs, size: int, checkpoint: bool = True):
     to rounding. No chunk is larger than `size`. An empty input is passed to `fn` unchanged, so its result has the right
     shape.
 
-    Where gradients are recorded, each chunk is checkpointed (torch.utils.checkpoint, after arXiv:1604.06174): its
-    activations are dropped and computed again in the backward pass. Memory then stays bounded there too, for one more
-    forward pass and about 5 KB per chunk for the state of the random number generator. Do not change `fn`'s weights,
-    its mode (training or evaluation) or its inputs before the backward pass. `checkpoint=False` keeps the activations.
+    If gradients are recorded, each chunk is checkpointed (torch.utils.checkpoint, after arXiv:1604.06174): its
+    activations are dropped and computed again in the backward pass. Memory then stays bounded there too, at the cost
+    of one more forward pass and about 5 KB per chunk for the state of the random number generator. Do not change `fn`'s
+    weights, its mode (training or evaluation) or its inputs before the backward pass. `checkpoint=False` keeps the
+    activations.
 
     Raises TypeError if an input has no rows (a dict) or a result is not a tensor, and ValueError if `size` is below 1,
     inputs have unequal lengths, or a result has a different number of rows.
@@ -28,18 +29,18 @@ def in_chunks(fn: Callable, *inputs, size: int, checkpoint: bool = True):
         raise ValueError("in_chunks needs at least one input to split into chunks")
     if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
         raise ValueError(f"size must be a whole number of rows, at least 1; found {size!r}")
-    for each in inputs:
-        if isinstance(each, dict) or not hasattr(each, "__len__") or getattr(each, "shape", None) == ():
-            kind = f"{type(each).__name__}{' without dimensions' if hasattr(each, 'shape') else ''}"
+    for argument in inputs:
+        if isinstance(argument, dict) or not hasattr(argument, "__len__") or getattr(argument, "shape", None) == ():
+            kind = f"{type(argument).__name__}{' without dimensions' if hasattr(argument, 'shape') else ''}"
             raise TypeError(f"inputs must be tensors, arrays or batches, to be split into rows; found {kind}")
-    size, lengths = operator.index(size), [len(each) for each in inputs]
+    size, lengths = operator.index(size), [len(argument) for argument in inputs]
     if len(set(lengths)) > 1:
         raise ValueError(f"inputs must have the same number of rows, found {lengths}")
     rows = lengths[0]
     recompute = checkpoint and torch.is_grad_enabled()
     results = []
     for start in range(0, max(rows, 1), size):
-        chunk = [each[start : start + size] for each in inputs]
+        chunk = [argument[start : start + size] for argument in inputs]
         result = run_checkpointed(fn, *chunk, use_reentrant=False) if recompute else fn(*chunk)
         _check_rows(result, min(size, rows - start))
         results.append(result)

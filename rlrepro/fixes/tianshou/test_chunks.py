@@ -19,7 +19,7 @@ def test_values_and_gradients_are_those_of_one_call(size):
     torch.testing.assert_close(results["chunks"], results["one"])
 
 
-def test_no_chunk_is_larger_than_asked_for():
+def test_no_chunk_is_larger_than_requested():
     sizes = []
     with torch.no_grad():
         in_chunks(lambda rows: sizes.append(len(rows)) or rows, torch.zeros(127, 1), size=64)

@@ -76,6 +76,6 @@ def test_logp_old_and_advantages_are_the_releases_own():
     collector.reset()
     collector.collect(n_step=STEPS)
     batch, indices = collector.buffer.sample(0)
-    batches = [each._preprocess_batch(Batch(batch), collector.buffer, indices) for each in (plain, chunked)]
+    batches = [algorithm._preprocess_batch(Batch(batch), collector.buffer, indices) for algorithm in (plain, chunked)]
     torch.testing.assert_close(batches[1].logp_old, batches[0].logp_old.detach())
     torch.testing.assert_close(batches[1].adv, batches[0].adv)

@@ -5,22 +5,22 @@ from types import CodeType, FunctionType
 import cloudpickle
 from joblib.hashing import NumpyHasher
 
-PARTS = (  # of code: all but its name, its file and its lines; the last since Python 3.11
+PARTS = (  # of a code object, without its name, file and line numbers; the last exists since Python 3.11
     *("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
     *("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_exceptiontable"),
 )
 
 
 class Digest(NumpyHasher):
-    """joblib's hash, but of functions by what they do rather than by their names, which another script may use too: by
-    their code, defaults and closure. What they call is not followed."""
+    """joblib's hash, except that functions are hashed by what they do (their code, defaults and closure) rather than by
+    their names, which another script may use too. Functions that they call are not included."""
 
     dispatch = NumpyHasher.dispatch.copy()
 
     def save_function(self, fn) -> None:
         self.memoize(fn)  # it may refer to itself
         self.save(
-            (fn.__code__, fn.__defaults__, fn.__kwdefaults__, [each.cell_contents for each in fn.__closure__ or ()])
+            (fn.__code__, fn.__defaults__, fn.__kwdefaults__, [cell.cell_contents for cell in fn.__closure__ or ()])
         )
 
     def save_code(self, code) -> None:
@@ -32,13 +32,13 @@ class Digest(NumpyHasher):
 
 def digest(value) -> str:
     """32 hexadecimal digits, which are the same in every process of the same Python. Raises TypeError, AttributeError,
-    ValueError or PicklingError for what can't be pickled."""
+    ValueError or PicklingError for a value that can't be pickled."""
     return Digest().hash(value)
 
 
 def identify(value) -> str:
-    """The digest of what is to be found again in another process. Raises TypeError, too, if a copy has another one."""
-    found = digest(value)
-    if found != digest(cloudpickle.loads(cloudpickle.dumps(value))):
+    """The digest of a value that another process looks up. Also raises TypeError if a copy has a different digest."""
+    value_digest = digest(value)
+    if value_digest != digest(cloudpickle.loads(cloudpickle.dumps(value))):
         raise TypeError("a copy of it hashes differently (as with tensors), so its results could not be found again")
-    return found
+    return value_digest

@@ -15,8 +15,8 @@ def visible_cards(gpus: float) -> list[str]:
     if gpus < 1:
         slots = cards * int(1 / gpus + 1e-9)
     else:
-        each = int(gpus)
-        slots = [",".join(cards[first : first + each]) for first in range(0, len(cards) - each + 1, each)]
+        per_run = int(gpus)
+        slots = [",".join(cards[i : i + per_run]) for i in range(0, len(cards) - per_run + 1, per_run)]
     if not slots:
         raise RuntimeError(
             f"gpus={gpus:g}, but this process may use {len(cards)} NVIDIA cards (nvidia-smi lists them, and "
@@ -30,8 +30,8 @@ def _cards() -> list[str]:
     if program is None:
         return []
     try:
-        listed = subprocess.run([program, *QUERY], capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+        output = subprocess.run([program, *QUERY], capture_output=True, text=True, check=True, timeout=SECONDS).stdout
     except (OSError, subprocess.SubprocessError):  # no driver
         return []
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return listed.split() if allowed is None else [card.strip() for card in allowed.split(",") if card.strip()]
+    return output.split() if allowed is None else [card.strip() for card in allowed.split(",") if card.strip()]

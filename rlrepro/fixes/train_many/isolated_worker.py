@@ -1,4 +1,4 @@
-"""Calls that each run in an isolated process: whatever kills it ends one call only.
+"""Runs each call in an isolated process, so that a killed process ends only one call.
 
 A pool of several processes breaks as a whole when one of them is killed, for example by the system when memory runs
 out. Here each thread has its own pool of a single process, and makes a new one if that breaks.
@@ -19,12 +19,12 @@ from pathlib import Path
 from loky import BrokenProcessPool, ProcessPoolExecutor
 
 from .threads import thread_variables
-from .worker_main import Reply, answer, timed_out
+from .worker_main import Reply, run_payload, timeout_message
 
 ORPHAN_SECONDS = 1.0  # between checks that the parent process still exists
 ORPHAN_EXIT = 86
-PR_SET_PDEATHSIG = 1  # prctl(2): which signal a process gets when the thread that started it ends
-CLOSE_SECONDS = 60.0  # until processes that were killed have ended
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal that a process gets when the thread that started it ends
+CLOSE_SECONDS = 60.0  # for killed processes to end
 
 
 class IsolatedWorkers:
@@ -35,22 +35,22 @@ class IsolatedWorkers:
         self.threads, self.timeout, self._cards = threads, timeout, list(cards or ())
         self._marks = tempfile.TemporaryDirectory(prefix="train_many-started-")
         self._current, self._pools, self._closed = threading.local(), [], False
-        self._lock = threading.Lock()  # a pool is made and listed, or all are closed, but never both at once
+        self._lock = threading.Lock()  # a pool is created and listed, or all are closed, but never both at once
 
     def call(self, payload: bytes, seed: int) -> Reply:
         """Run a pickled (fn, config) as fn(**config), with the random generators seeded."""
-        mark = Path(self._marks.name) / str(threading.get_ident())  # made when the call starts
+        mark = Path(self._marks.name) / str(threading.get_ident())  # created when the call starts
         mark.unlink(missing_ok=True)
         try:
-            return self._pool().submit(answer, payload, seed, self.threads, self.timeout, str(mark)).result()
+            return self._pool().submit(run_payload, payload, seed, self.threads, self.timeout, str(mark)).result()
         except BrokenProcessPool as broken:
             self._current.pool = None
             seconds = time.time() - mark.stat().st_mtime if mark.exists() else 0.0
-            how = re.search(r"\{(.*)\}", str(broken))  # the exit code
-            if how and "SIGALRM" in how[1]:
-                return Reply(None, timed_out(self.timeout), seconds)
-            by = f" ({how[1]})" if how else ""
-            error = f"the process of this training run was killed{by}; if memory ran out, lower n_jobs"
+            exit_code = re.search(r"\{(.*)\}", str(broken))
+            if exit_code and "SIGALRM" in exit_code[1]:
+                return Reply(None, timeout_message(self.timeout), seconds)
+            suffix = f" ({exit_code[1]})" if exit_code else ""
+            error = f"the process of this training run was killed{suffix}; if memory ran out, lower n_jobs"
             return Reply(None, error, seconds)
 
     def _pool(self) -> ProcessPoolExecutor:
@@ -68,12 +68,12 @@ class IsolatedWorkers:
         return self._current.pool
 
     def close(self) -> None:
-        """End all processes, even in the middle of a call. One that can't be killed, because a driver or a network disk
-        holds it, is left behind after CLOSE_SECONDS, with a warning."""
-        ending = threading.Thread(target=self._end, daemon=True)
-        ending.start()
-        ending.join(CLOSE_SECONDS)
-        if ending.is_alive():
+        """End all processes, even in the middle of a call. A process that can't be killed, because a driver or a
+        network disk blocks it, is left behind after CLOSE_SECONDS, with a warning."""
+        closer = threading.Thread(target=self._end, daemon=True)
+        closer.start()
+        closer.join(CLOSE_SECONDS)
+        if closer.is_alive():
             warnings.warn(
                 f"processes of training runs were killed and are still there after {CLOSE_SECONDS:g} s; finished "
                 f"results are kept. Look for children of process {os.getpid()} in state D",
@@ -89,14 +89,14 @@ class IsolatedWorkers:
 
 
 def _serve(parent: int) -> None:
-    multiprocessing.set_start_method(None, force=True)  # so that a run starts its own processes as it would alone
+    multiprocessing.set_start_method(None, force=True)  # so that a run starts its own processes as it would on its own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     if sys.platform == "linux":  # ends with the thread that waits for it, even while a run holds the interpreter
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(ORPHAN_SECONDS)
     os._exit(ORPHAN_EXIT)

@@ -5,11 +5,11 @@ import time
 import ray
 
 from .threads import thread_variables
-from .worker_main import Reply, answer, timed_out
+from .worker_main import Reply, run_payload, timeout_message
 
-WAITING = 256  # tasks that Ray holds at least
-STREAM = {"num_returns": "streaming"}  # so that the driver learns when a task that waited starts
-LEAST_OF_TIMEOUT = 0.95  # of a run that its timer has killed, since news of its start take a moment
+MIN_QUEUED = 256  # tasks submitted to Ray at a time, at least
+STREAM = {"num_returns": "streaming"}  # so that the driver learns when a queued task starts
+TIMEOUT_SHARE = 0.95  # a run that took this share was killed by its timer: news of its start takes a moment
 
 
 class RayTasks:
@@ -17,7 +17,7 @@ class RayTasks:
     the one at RAY_ADDRESS, otherwise in a local one, which ends with this object. Raises ValueError if no node has that
     many.
 
-    More tasks wait than fit, so that Ray's autoscaler sees them and a cluster that grows is used.
+    More tasks are submitted than fit, so that Ray's autoscaler sees them and a cluster that grows is used.
     """
 
     def __init__(self, threads: int, gpus: float | None, timeout: float | None, retries: int):
@@ -26,14 +26,14 @@ class RayTasks:
         if self.is_local:
             ray.init(log_to_driver=False)
         self._running, self._closed = set(), False
-        needed = {"CPU": threads, "GPU": gpus or 0}
-        room = sum(
-            int(min(node["Resources"].get(name, 0) / amount + 1e-9 for name, amount in needed.items() if amount))
+        resources = {"CPU": threads, "GPU": gpus or 0}
+        slots = sum(
+            int(min(node["Resources"].get(name, 0) / amount + 1e-9 for name, amount in resources.items() if amount))
             for node in ray.nodes()
             if node["Alive"]
         )
-        self.at_once = max(WAITING, 2 * room)
-        if room == 0:
+        self.at_once = max(MIN_QUEUED, 2 * slots)
+        if slots == 0:
             self.close()
             cards = f" and {gpus:g} GPUs" if gpus else ""
             raise ValueError(
@@ -50,25 +50,25 @@ class RayTasks:
             raise RuntimeError("these tasks are closed and take no further calls")
         start = time.monotonic()
         for _ in range(self.retries + 1):
-            started, parts = None, self._task.remote(payload, seed, self.threads, self.timeout)
-            self._running.add(parts)
+            started, stream = None, self._task.remote(payload, seed, self.threads, self.timeout)
+            self._running.add(stream)
             try:
-                ray.get(next(parts))
+                ray.get(next(stream))
                 started = time.monotonic()
-                return ray.get(next(parts))
+                return ray.get(next(stream))
             except ray.exceptions.RayError as error:
                 reason = " ".join(str(error).split())
             finally:
-                self._running.discard(parts)
+                self._running.discard(stream)
             ran = 0.0 if started is None else time.monotonic() - started
-            if self.timeout is not None and ran >= LEAST_OF_TIMEOUT * self.timeout:
-                return Reply(None, timed_out(self.timeout), ran)
+            if self.timeout is not None and ran >= TIMEOUT_SHARE * self.timeout:
+                return Reply(None, timeout_message(self.timeout), ran)
             if self._closed:
                 break
         return Reply(None, f"Ray lost the process of this training run: {reason}", time.monotonic() - start)
 
     def close(self) -> None:
-        """Cancel the tasks that still run, and end Ray if it was started here."""
+        """Cancel the tasks that are still running, and end Ray if it was started here."""
         self._closed = True
         for task in list(self._running):
             ray.cancel(task, force=True)
@@ -78,4 +78,4 @@ class RayTasks:
 
 def _stream(*args):
     yield None
-    yield answer(*args)
+    yield run_payload(*args)

@@ -1,4 +1,4 @@
-"""Results on disk: a run that has finished once need not run again."""
+"""Results on disk, so that a finished run need not be repeated."""
 
 import os
 import pickle
@@ -33,14 +33,14 @@ class ResultFolder:
             raise OSError(error.errno, f"can't write results: {error.strerror}", str(self.path)) from error
         return self
 
-    def __exit__(self, *raised):
+    def __exit__(self, *exc_info):
         self._lock.release()
 
     def _file(self, key: str) -> Path:
         return self.path / f"{key}.pickle"
 
     def keys(self) -> set[str]:
-        """Of all results."""
+        """The keys of all results."""
         return {path.stem for path in self.path.glob("*.pickle")}
 
     def load(self, key: str):
@@ -54,7 +54,7 @@ class ResultFolder:
             return None
 
     def keep(self, key: str, result) -> None:
-        """Save a result; a warning if that is impossible, since the call still returns it."""
+        """Save a result. Only warns if that is impossible, since the call still returns it."""
         try:
             self.save(key, result)
         except OSError as error:
@@ -79,7 +79,7 @@ class ResultFolder:
 
 
 class NoResults:
-    """For a caller that keeps results by itself."""
+    """For a caller that keeps its results itself."""
 
     path = None
 
@@ -95,7 +95,7 @@ class NoResults:
 
 @contextmanager
 def results_in(folder: str | Path | NoResults | None) -> Iterator[ResultFolder | NoResults]:
-    """This folder for results. None is a temporary one, removed at the end, unless the call is interrupted."""
+    """This folder for results. None means a temporary one, removed at the end unless the call is interrupted."""
     if isinstance(folder, NoResults):
         yield folder
         return
@@ -104,10 +104,10 @@ def results_in(folder: str | Path | NoResults | None) -> Iterator[ResultFolder |
     with ResultFolder(path) as results:
         try:
             yield results
-        except BaseException as raised:
+        except BaseException as error:
             if results.keys():
                 advice = f"What has finished is kept: call again with resume={str(path)!r} for the rest."
-                raised.add_note(advice) if hasattr(raised, "add_note") else warnings.warn(advice, stacklevel=2)  # 3.10
+                error.add_note(advice) if hasattr(error, "add_note") else warnings.warn(advice, stacklevel=2)  # 3.10
                 is_temporary = False
             raise
         finally:

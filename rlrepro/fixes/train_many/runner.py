@@ -30,7 +30,7 @@ ON_ERROR = ("keep", "raise")
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of one run: `value` is what the function returned, or `error` is the traceback of what it raised (or
-    says that its process was killed)."""
+    a message that its process was killed)."""
 
     config: Mapping[str, Any]
     value: Any
@@ -65,13 +65,14 @@ def train_many(
         fn: may be defined in a notebook; it is sent to the processes with cloudpickle, and so are the configs. A
             process takes one run after another, so whatever `fn` changes in it (a default of torch, an environment
             variable) stays changed for the next run, except for random generators and the number of threads.
-        n_jobs: runs at once; None is one per core (with Ray: all that its cluster has room for, also if it grows).
+        n_jobs: runs at once; None is one per core (with Ray: as many as its cluster has room for, even if it grows).
         threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
         gpus: cards of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
             and no more run at once than fit; with Ray, it is `num_gpus`.
         timeout: seconds after which a run is killed, whatever it does, and has an `error`. They count from the call of
-            `fn`: waiting for a free core or node does not. Such a run is not started again. Not on Windows.
+            `fn`; time spent waiting for a free core or node does not count. Such a run is not started again. Not on
+            Windows.
         retries: with Ray, how often a run is started again if its node or its process is lost.
         backend: "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
@@ -115,8 +116,8 @@ def train_many(
     with results_in(resume) as folder:
         outcomes = {run.key: _outcome(run, folder.load(run.name)) for run in runs}
         missing = [run for run in runs if outcomes[run.key].error is not None]
-        of_other_source = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
-        if stale := [run for run in missing if run.key in of_other_source]:
+        keys_of_other_code = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
+        if stale := [run for run in missing if run.key in keys_of_other_code]:
             warnings.warn(
                 f"{len(stale)} results in {folder.path} are of other code of {fn.__qualname__}, or of another Python: "
                 "these runs are computed again, and both results are kept. To use the earlier ones, restore its code",
@@ -130,9 +131,9 @@ def train_many(
             disable=not progress,
         )
         with bar, _workers(backend, n_jobs, threads, gpus, cards, timeout, retries) as (workers, at_once):
-            # the runs are in processes of their own; the threads here wait for them
-            waiting = joblib.Parallel(at_once, backend="threading", batch_size=1, return_as="generator_unordered")
-            for run, outcome in waiting(joblib.delayed(_execute)(run, workers, folder) for run in missing):
+            # each run has a process of its own; the threads here only wait for these
+            parallel = joblib.Parallel(at_once, backend="threading", batch_size=1, return_as="generator_unordered")
+            for run, outcome in parallel(joblib.delayed(_execute)(run, workers, folder) for run in missing):
                 outcomes[run.key] = outcome
                 bar.update()
                 if outcome.error is not None and on_error == "raise":

@@ -1,4 +1,4 @@
-"""The runs that a call of train_many asks for, each with a name for its result."""
+"""The runs of a call of train_many, each with a name for its result."""
 
 import hashlib
 import pickle
@@ -28,27 +28,26 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Of its result."""
+        """The name of its result."""
         return f"{self.key}-{self.source}"
 
     def payload(self) -> bytes:
-        """For another process; pickled when it is sent, because those of all runs at once could fill the memory."""
+        """The pickled call, made only when it is sent, since the payloads of all runs at once could fill the memory."""
         return cloudpickle.dumps((self.fn, self.arguments))
 
 
 def prepare(fn, configs, seed: int) -> list[Run]:
-    """The runs that the configs ask for. Raises ValueError, which names the config, if one can't be sent to another
-    process."""
+    """One run per config. Raises ValueError, which names the config, if one can't be sent to another process."""
     name = f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"
     needs_seed, source = _requires_seed(fn), _source(fn)
-    seen, runs = Counter(), []
+    counts, runs = Counter(), []
     for index, config in enumerate(configs):
         if not isinstance(config, Mapping):
             raise ValueError(f"config {index} must map names of parameters to values, found {config!r}")
         try:
-            found = identify((name, seed, dict(config)))
-            seen[found] += 1
-            key = f"{found}-{seen[found]}"
+            config_digest = identify((name, seed, dict(config)))
+            counts[config_digest] += 1
+            key = f"{config_digest}-{counts[config_digest]}"
             run_seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big")
             with_seed = {"seed": run_seed} if needs_seed and "seed" not in config else {}
             runs.append(Run(key, source, config, fn, {**config, **with_seed}, run_seed))
@@ -62,7 +61,7 @@ def prepare(fn, configs, seed: int) -> list[Run]:
 
 
 def has_name(fn) -> bool:
-    """Whether the name of `fn` is unique: its module has it under that name, or it is a function that holds nothing but
+    """Whether the name of `fn` is unique: either its module has it under that name, or it is a function that holds only
     its code."""
     if isinstance(fn, FunctionType) and fn.__name__ != "<lambda>" and fn.__closure__ is None:
         return True
@@ -81,7 +80,7 @@ def _requires_seed(fn) -> bool:
 
 
 def _source(fn) -> str:
-    """A hash of the code of `fn`, its text, which has decorators as well, and the defaults of its arguments."""
+    """A hash of the code of `fn`, its source text, which includes decorators, and the defaults of its parameters."""
     parts = [getattr(fn, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__")]
     with suppress(OSError, TypeError):  # typed at a prompt, or a builtin
         parts.append(getsource(fn))
@@ -89,4 +88,4 @@ def _source(fn) -> str:
         return "unknown"
     with suppress(pickle.PicklingError, TypeError, AttributeError, ValueError):
         return digest(parts)[:12]
-    return digest([parts[0], *parts[3:]])[:12]  # defaults that can't be hashed are not told apart
+    return digest([parts[0], *parts[3:]])[:12]  # defaults that can't be hashed are left out

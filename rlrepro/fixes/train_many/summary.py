@@ -1,30 +1,31 @@
-"""What a sweep did: a table with a row for each run, and curves by config."""
+"""Summaries of a sweep: a table with a row for each run, and a curve for each config."""
 
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 
 import numpy as np
 
-LAST = 100  # episodes that a mean is taken of
-POINTS = 200  # of a curve
+LAST = 100  # episodes in a mean
+POINTS = 200  # in a curve
 
 
 def table(outcomes: Iterable):
     """A row for each Outcome of `train_many` or `sweep`: its config, its seed and seconds, the last line of its error,
-    and what it returned: a number as "value", the numbers of a mapping under their names, and of a `Trained` of
-    `sweep`, the number of "episodes" and the mean "return" of the last 100. A returned name that is taken ends in
-    "_returned". A pandas.DataFrame, or where pandas is not installed, a list of dicts."""
+    and numbers from what it returned. A number is listed as "value", the numbers of a mapping under their names, and a
+    `Trained` of `sweep` as its number of "episodes" and the mean "return" of the last 100. A returned name that is
+    already in use gets the suffix "_returned". Returns a pandas.DataFrame or, if pandas is not installed, a list of
+    dicts."""
     rows = []
     for outcome in outcomes:
         error = outcome.error and outcome.error.strip().splitlines()[-1]
-        config, after = {"seed": outcome.seed, **outcome.config}, {"seconds": outcome.seconds, "error": error}
+        config, status = {"seed": outcome.seed, **outcome.config}, {"seconds": outcome.seconds, "error": error}
         numbers = {
-            f"{name}_returned" if name in config or name in after else name: number
+            f"{name}_returned" if name in config or name in status else name: number
             for name, number in _numbers(outcome.value).items()
         }
-        rows.append((dict(outcome.config) | config, numbers, after))
-    names = dict.fromkeys(name for part in zip(*rows, strict=True) for each in part for name in each)
-    rows = [{name: (after | numbers | config).get(name) for name in names} for config, numbers, after in rows]
+        rows.append((dict(outcome.config) | config, numbers, status))
+    names = dict.fromkeys(name for column in zip(*rows, strict=True) for cells in column for name in cells)
+    rows = [{name: (status | numbers | config).get(name) for name in names} for config, numbers, status in rows]
     try:
         from pandas import DataFrame
     except ImportError:
@@ -33,13 +34,14 @@ def table(outcomes: Iterable):
 
 
 def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
-    """Draw a curve for each config, over all its seeds: their mean, and from the lowest to the highest. Returns
+    """Draw a curve for each config: the mean over its seeds, with a band from the lowest to the highest. Returns
     Matplotlib's axes.
 
     Args:
         outcomes: of `train_many` or `sweep`; those that failed are left out
-        curve: from what a run returned, its x and y. By default those of `sweep`, the mean return of the last episodes
-            by timesteps; or a mapping's "timesteps" and "returns"; or if the value is a sequence of numbers, y alone
+        curve: a function from what a run returned to its x and y. By default, the mean return of the last episodes by
+            timesteps, for results of `sweep` and mappings with "timesteps" and "returns"; and for a sequence of
+            numbers, these as y
         ax: axes to draw on; new ones if None
 
     Raises ValueError if no run has succeeded, or if one returned something that has no curve.
@@ -53,7 +55,7 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError("plot needs Matplotlib: pip install matplotlib", name=error.name) from error
         ax = Figure(layout="constrained").subplots()
-    configs = [{name: value for name, value in each.config.items() if name != "seed"} for each in outcomes]
+    configs = [{name: value for name, value in outcome.config.items() if name != "seed"} for outcome in outcomes]
     differing = [
         name for name in dict.fromkeys(n for c in configs for n in c) if len({repr(c.get(name)) for c in configs}) > 1
     ]
@@ -63,7 +65,7 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
         if len(x):
             groups.setdefault(label, []).append((np.asarray(x, float), np.asarray(y, float)))
     for label, curves in groups.items():
-        first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)  # what all seeds have
+        first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)  # the range that all seeds cover
         shared = np.linspace(first, max(first, last), POINTS)
         values = np.stack([np.interp(shared, x, y) for x, y in curves])
         (line,) = ax.plot(shared, values.mean(0), label=label or None)
@@ -79,7 +81,7 @@ def _numbers(value) -> dict:
     if isinstance(value, Real):
         return {"value": value}
     if isinstance(value, Mapping):
-        return {str(name): each for name, each in value.items() if isinstance(each, Real)}
+        return {str(name): number for name, number in value.items() if isinstance(number, Real)}
     returns = getattr(getattr(value, "episodes", None), "returns", None)
     if returns is None:
         return {}
@@ -103,5 +105,5 @@ def _points(value):
         return np.arange(len(y)), y
     x, y = (value[n] if episodes is None else getattr(episodes, n) for n in ("timesteps", "returns"))
     counts = np.minimum(np.arange(1, len(y) + 1), LAST)
-    sums = np.convolve(y, np.ones(LAST))[: len(y)] if len(y) else counts  # a NaN is in those that have it, and no other
+    sums = np.convolve(y, np.ones(LAST))[: len(y)] if len(y) else counts  # a NaN affects only the means that include it
     return x, sums / counts

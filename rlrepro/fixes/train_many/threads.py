@@ -6,7 +6,7 @@ import sys
 from loky import cpu_count
 from threadpoolctl import threadpool_limits
 
-VARIABLES = (  # read when a library is loaded
+VARIABLES = (  # that a library reads when it is loaded
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

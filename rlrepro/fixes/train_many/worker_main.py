@@ -17,22 +17,24 @@ from .threads import limit_threads
 
 @dataclass(frozen=True)
 class Reply:
-    """The outcome of a run: its pickled value, or the error in its place, and the seconds it took."""
+    """The outcome of a run: its pickled value, or its error, and the seconds it took."""
 
     value: bytes | None
     error: str | None
     seconds: float
 
 
-def answer(payload: bytes, seed: int, threads: int, timeout: float | None = None, mark: str | None = None) -> Reply:
+def run_payload(
+    payload: bytes, seed: int, threads: int, timeout: float | None = None, mark: str | None = None
+) -> Reply:
     """Run a pickled (fn, config) in this process, which is killed by SIGALRM after `timeout` seconds. The file `mark`
-    is made when the call starts."""
+    is created when the call starts."""
     start = time.monotonic()
     try:
         fn, config = cloudpickle.loads(payload)
         seed_everything(seed)
         limit_threads(threads)
-        _set_imports_aside()
+        _freeze_objects()
         if mark is not None:
             Path(mark).touch()
         start = time.monotonic()
@@ -41,7 +43,7 @@ def answer(payload: bytes, seed: int, threads: int, timeout: float | None = None
         value = fn(**config)
         reply = Reply(cloudpickle.dumps(value), None, time.monotonic() - start)
         del value
-        _set_imports_aside(collect=True)
+        _freeze_objects(collect=True)
         return reply
     except BaseException:  # SystemExit too: a run that calls sys.exit() ends itself and nothing else
         return Reply(None, traceback.format_exc(), time.monotonic() - start)
@@ -50,13 +52,13 @@ def answer(payload: bytes, seed: int, threads: int, timeout: float | None = None
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def timed_out(timeout: float) -> str:
+def timeout_message(timeout: float) -> str:
     """The error of a run that its timer has killed."""
     return f"this training run was ended after timeout={timeout:g} seconds"
 
 
 @cache  # once before the first run, and once after it because it may import more
-def _set_imports_aside(collect: bool = False) -> None:
+def _freeze_objects(collect: bool = False) -> None:
     """Exclude the objects that exist now from garbage collection: loky collects every second, and with torch loaded
     each collection would take as long as a short run."""
     if collect:
@@ -71,7 +73,7 @@ def seed_everything(seed: int) -> None:
         import numpy as np
 
         np.random.seed(seed)
-    if find_spec("torch"):  # even if `fn` has yet to import it, or it would continue from where the last run stopped
+    if find_spec("torch"):  # even if `fn` has yet to import it: its generator would go on from the last run
         import torch
 
         torch.manual_seed(seed)

@@ -1,6 +1,7 @@
-"""What watches an ensemble while it learns: a progress bar, Stable-Baselines3's callbacks, and curves for TensorBoard.
+"""Observers of an ensemble while it learns: a progress bar, Stable-Baselines3's callbacks, and curves for TensorBoard.
 
-Callbacks and loggers are Stable-Baselines3's own. A folder of its own, because an ensemble learns the same without it.
+Callbacks and loggers are Stable-Baselines3's own. This is a separate folder because the ensemble learns the same
+without it.
 """
 
 from .loss_curves import LossCurves

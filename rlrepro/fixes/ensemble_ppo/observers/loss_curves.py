@@ -9,7 +9,7 @@ PARTS = ("loss", "policy_gradient_loss", "value_loss", "entropy_loss", "approx_k
 
 
 class LossCurves:
-    """Keeps the parts of the losses of one update, which has this many minibatches in each epoch."""
+    """Keeps the parts of the losses of one update, with this many minibatches in each epoch."""
 
     def __init__(self, minibatches: int):
         self._minibatches, self._steps = minibatches, []

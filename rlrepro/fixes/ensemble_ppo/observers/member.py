@@ -9,15 +9,15 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-EPISODES = 100  # that a mean is taken of, as Stable-Baselines3's stats_window_size
+EPISODES = 100  # in a mean, as Stable-Baselines3's stats_window_size
 
 
 class Member:
-    """What Stable-Baselines3's callbacks and `evaluate_policy` ask of a model, with its hyperparameters. `policy` is a
-    copy of the member's, made when it is asked for after an update; `save` writes it, for ActorCriticPolicy.load.
-    `rollout_buffer` is a copy, too: of the last rollout that was finished. `get_env` has the spaces and, if the
-    ensemble normalizes, the member's VecNormalize as it is now, but can't be stepped. `total_timesteps` are those of
-    this call of `learn`."""
+    """The part of a model that Stable-Baselines3's callbacks and `evaluate_policy` use, with its hyperparameters.
+    `policy` is a copy of the member's policy, made at its first use after an update; `save` writes it, for
+    ActorCriticPolicy.load. `rollout_buffer` is a copy of the last finished rollout. The environment of `get_env` has
+    the spaces and, if the ensemble normalizes, the member's VecNormalize in its current state, but can't be stepped.
+    `total_timesteps` are those of this call of `learn`."""
 
     def __init__(self, ensemble, index: int, logger: Logger, total_timesteps: int):
         self.ensemble, self.index, self.logger = ensemble, index, logger
@@ -46,10 +46,10 @@ class Member:
 
     @property
     def ep_info_buffer(self) -> deque:
-        """The last episodes, as a Monitor tells them."""
+        """The last episodes, as a Monitor reports them."""
         episodes = self.ensemble.episodes[self.index]
         last = zip(episodes.returns[-EPISODES:], episodes.lengths[-EPISODES:], strict=True)
-        return deque(({"r": total, "l": length} for total, length in last), maxlen=EPISODES)
+        return deque(({"r": episode_return, "l": length} for episode_return, length in last), maxlen=EPISODES)
 
     @property
     def rollout_buffer(self) -> RolloutBuffer:
@@ -59,8 +59,8 @@ class Member:
             rollout, steps = self._rollout
             arrays = {name: np.stack([step[name][self.index] for step in steps]) for name in steps[0]}
             for name, values in vars(rollout).items():  # (K, E × T, ...)
-                of_member = values[self.index].cpu().numpy()
-                arrays[name] = of_member.reshape(self.n_envs, self.n_steps, *of_member.shape[1:]).swapaxes(0, 1)
+                member_values = values[self.index].cpu().numpy()
+                arrays[name] = member_values.reshape(self.n_envs, self.n_steps, *member_values.shape[1:]).swapaxes(0, 1)
             for name, array in arrays.items():
                 target = getattr(buffer, name)
                 target[...] = array.reshape(target.shape)
@@ -68,11 +68,11 @@ class Member:
         return buffer
 
     def keep_rollout(self, rollout, steps: list[dict[str, np.ndarray]]) -> None:
-        """Keep the ensemble's Rollout, and what it lacks, arrays (K, E) of each step, for `rollout_buffer`."""
+        """Keep the ensemble's Rollout and, of each step, the arrays (K, E) that it lacks, for `rollout_buffer`."""
         self._rollout = rollout, steps
 
     def forget_policy(self) -> None:
-        """Copy it again when it is asked for."""
+        """Copy the policy again at its next use."""
         self._policy = None
 
     def predict(self, *args, **options):

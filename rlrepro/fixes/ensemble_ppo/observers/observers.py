@@ -16,8 +16,8 @@ from .member import Member
 class Observers:
     """Watches one call of `learn`. `callback(k)` makes the callback of member k, or a list of them.
 
-    A member whose callback returns False keeps the weights and VecNormalize's means that it has then, and its episodes
-    end there; if all have stopped, so does `learn`.
+    A member stops if its callback returns False: it keeps its current weights and VecNormalize statistics, and later
+    episodes are dropped. `learn` stops once all members have stopped.
     """
 
     def __init__(self, ensemble, callback: Callable | None, tensorboard_log: str | Path | None, total: int, bar: bool):
@@ -25,12 +25,12 @@ class Observers:
         self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
         self._stopped, self._bar = {}, None  # by member: weights, number of episodes and statistics
         self._steps = []  # of this rollout, the rewards and starts of episodes (K, E)
-        self.curves = None  # of the losses of the update to come
+        self.curves = None  # of the losses of the next update
         for index in range(len(ensemble) if callback or self._is_logged else 0):
             formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
             self._members.append(Member(ensemble, index, Logger(None, formats), total))
             if callback:
-                self._callbacks[index] = self._made(callback(index), self._members[index])
+                self._callbacks[index] = self._initialized(callback(index), self._members[index])
         if bar:
             from tqdm.auto import tqdm
 
@@ -39,7 +39,7 @@ class Observers:
     def __enter__(self):
         return self
 
-    def __exit__(self, *raised):
+    def __exit__(self, *exc_info):
         for callback in self._callbacks.values():
             callback.on_training_end()
         for member in self._members:
@@ -47,21 +47,21 @@ class Observers:
         for index, (_, count, statistics) in self._stopped.items():
             for values in vars(self._ensemble.episodes[index]).values():
                 del values[count:]
-            for now, kept in zip(self._statistics(index), statistics, strict=True):
-                now[...] = kept
+            for current, saved in zip(self._statistics(index), statistics, strict=True):
+                current[...] = saved
         if self._bar is not None:
             self._bar.close()
 
     def collect(self):
         """A rollout of the ensemble; None if all members have stopped."""
-        for callback in self._going().values():
+        for callback in self._active_callbacks().values():
             callback.on_rollout_start()
         self._steps = []
         rollout = self._ensemble.collect(self._step if self._callbacks else None)
         if rollout is not None:
             for index in self._callbacks:
                 self._members[index].keep_rollout(rollout, self._steps)
-            for callback in self._going().values():
+            for callback in self._active_callbacks().values():
                 callback.on_rollout_end()
             if self._is_logged:
                 self._log_rollout(rollout)
@@ -70,7 +70,7 @@ class Observers:
         return rollout
 
     def end_update(self, remaining: float) -> None:
-        """Tell what the update did, when this share of the progress remained."""
+        """Log the update, which was made when this share of the progress remained."""
         flat = self._ensemble.networks.flat
         for index, (weights, *_) in self._stopped.items():
             flat.data[index] = weights
@@ -88,7 +88,7 @@ class Observers:
         if self._bar is not None:
             self._bar.update(self._ensemble.n_steps * self._ensemble.n_envs * len(self._ensemble))
 
-    def _made(self, callback: BaseCallback | list, member: Member) -> BaseCallback:
+    def _initialized(self, callback: BaseCallback | list, member: Member) -> BaseCallback:
         callback = CallbackList(callback) if isinstance(callback, list) else callback
         if not isinstance(callback, BaseCallback):
             raise ValueError(f"callback(k) must return Stable-Baselines3's BaseCallback or a list, found {callback!r}")
@@ -96,22 +96,26 @@ class Observers:
         callback.on_training_start({"self": member, "total_timesteps": member._total_timesteps}, {})
         return callback
 
-    def _going(self):
+    def _active_callbacks(self):
         return {index: callback for index, callback in self._callbacks.items() if index not in self._stopped}
 
-    def _step(self, now: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
-        """Tell each member's callback of a step; arrays (K, E, ...), finished: (member, env, return, length), infos
-        (K × E). Whether any member goes on."""
-        self._steps.append({name: now[name] for name in ("rewards", "episode_starts")})
+    def _step(self, arrays: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
+        """Call each member's callback after a step; arrays (K, E, ...), finished: (member, env, return, length), infos
+        (K × E). Returns whether any member continues."""
+        self._steps.append({name: arrays[name] for name in ("rewards", "episode_starts")})
         members, envs = len(self._ensemble), self._ensemble.n_envs
-        told = [[{} if infos is None else {**infos[k * envs + env][0]} for env in range(envs)] for k in range(members)]
-        for index, env, total, length in finished:
-            told[index][env]["episode"] = {"r": total, "l": length}  # as a Monitor tells it
-        for index, callback in self._going().items():
-            callback.update_locals({name: array[index] for name, array in now.items()} | {"infos": told[index]})
+        member_infos = [
+            [{} if infos is None else {**infos[k * envs + env][0]} for env in range(envs)] for k in range(members)
+        ]
+        for index, env, episode_return, length in finished:
+            member_infos[index][env]["episode"] = {"r": episode_return, "l": length}  # as a Monitor reports it
+        for index, callback in self._active_callbacks().items():
+            callback.update_locals(
+                {name: array[index] for name, array in arrays.items()} | {"infos": member_infos[index]}
+            )
             if not callback.on_step():
                 count = len(self._ensemble.episodes[index].returns)
-                statistics = [each.copy() for each in self._statistics(index)]
+                statistics = [array.copy() for array in self._statistics(index)]
                 self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), count, statistics
         return len(self._stopped) < len(self._callbacks)
 
@@ -122,9 +126,9 @@ class Observers:
         steps = self._ensemble.num_timesteps
         for member, values, returns in zip(self._members, rollout.values.cpu(), rollout.returns.cpu(), strict=True):
             if episodes := member.ep_info_buffer:
-                member.logger.record("rollout/ep_rew_mean", np.mean([each["r"] for each in episodes]))
-                member.logger.record("rollout/ep_len_mean", np.mean([each["l"] for each in episodes]))
+                member.logger.record("rollout/ep_rew_mean", np.mean([episode["r"] for episode in episodes]))
+                member.logger.record("rollout/ep_len_mean", np.mean([episode["l"] for episode in episodes]))
             member.logger.record("time/fps", int((steps - self._first) / (time.monotonic() - self._start)))
-            member.logger.dump(steps)  # with what the update before recorded, as in Stable-Baselines3
-            fit = explained_variance(values.numpy(), returns.numpy())
-            member.logger.record("train/explained_variance", float(fit))
+            member.logger.dump(steps)  # with the records of the previous update, as in Stable-Baselines3
+            explained = explained_variance(values.numpy(), returns.numpy())
+            member.logger.record("train/explained_variance", float(explained))
