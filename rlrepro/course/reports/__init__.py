@@ -1,11 +1,11 @@
-"""Reports of problems that the newest release of a library still has, for its maintainers. Each is a folder:
+"""Reports to maintainers about problems that the newest release of their library still has. Each is a folder:
 
-- `report.md`: the text, a template for the functions of `render`;
-- `show.py`: prints what is wrong, and exits with 1 while the problem is there;
-- `test_regression.py`: a test in the manner of the project's own;
+- `report.md`: the text, a template that `render` fills in;
+- `show.py`: prints what is wrong, and exits with 1 while the problem exists;
+- `test_regression.py`: a test in the style of the project's own;
 - `change.diff`: the smallest change that fixes the problem, in the release that is installed here.
 
-Pearl has no releases: its reports are for a commit, whose source the variable RLREPRO_PEARL names.
+Pearl has no releases: its reports are for a commit. The variable RLREPRO_PEARL names the folder of its source.
 """
 
 import ast
@@ -60,12 +60,12 @@ class Report:
 
     @property
     def package(self) -> str:
-        """The package that the change is for, as it is imported."""
+        """The import name of the package that the change is for."""
         return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(), re.MULTILINE)[1]
 
     @property
     def package_folder(self) -> Path | None:
-        """The package as it is installed, or of the source of Pearl; None if it is missing."""
+        """The folder of the installed package, or of Pearl's source; None if it is missing."""
         return _folder(self.package)
 
 
@@ -75,7 +75,8 @@ def reports() -> dict[str, Report]:
 
 
 def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
-    """The report in Markdown, its title a heading of that level. `results` has a folder for each reference machine."""
+    """The report in Markdown, with its title as a heading of that level. `results` has a folder per reference
+    machine."""
     machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/"))}
     environment, version = Environment(undefined=StrictUndefined), _version(report.package)
     text = environment.from_string((report.folder / "report.md").read_text()).render(
@@ -92,8 +93,8 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
 
 
 def where(package: str, target: str) -> str:
-    """A link to the lines of "package.module:Class.method" in the release that is installed here; without a source of
-    Pearl, its file."""
+    """A link to the lines of "package.module:Class.method" in the installed release; for Pearl without its source, a
+    link to the file."""
     module, _, name = target.partition(":")
     file, version = "/".join(module.split(".")) + ".py", _version(package)
     upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
@@ -105,7 +106,7 @@ def where(package: str, target: str) -> str:
         if node is None:
             return f"`{name}`, which {package} {version} does not have in {file}"
         nodes = node.body
-    first, last = min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno
+    first, last = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno
     url = upstream.format(version=version, file=file, first=first, last=last)
     return f"[`{name}`, {file}, lines {first} to {last}]({url})"
 
@@ -123,24 +124,26 @@ def _folder(package: str) -> Path | None:
 
 
 def _tables(
-    machines: dict[str, Records], name: str, down: str, across: str, labels: dict | None = None, **setting
+    machines: dict[str, Records], name: str, row_key: str, column_key: str, labels: dict | None = None, **setting
 ) -> str:
-    """A table for each reference machine with such records: their values by two keys of the setting. `labels` are of
-    the second key, and select its values."""
+    """A table for each reference machine with such records: their values by two keys of the setting. `labels` selects
+    values of the column key and labels them."""
     tables = []
     for machine, records in machines.items():
-        found = {(r.setting[down], r.setting[across]): r for r in records.where(name, **setting)}
-        columns = labels or {value: value for _, value in found}
-        if found := {key: record for key, record in found.items() if key[1] in columns}:
-            rows = sorted({key[0] for key in found})
+        by_keys = {(r.setting[row_key], r.setting[column_key]): r for r in records.where(name, **setting)}
+        columns = labels or {value: value for _, value in by_keys}
+        if by_keys := {key: record for key, record in by_keys.items() if key[1] in columns}:
+            rows = sorted({key[0] for key in by_keys})
             cells = [
                 [
-                    format_value(row, UNITS_OF_ROWS.get(down, "text")),
-                    *(_value(found.get((row, column))) for column in columns),
+                    format_value(row, UNITS_OF_ROWS.get(row_key, "text")),
+                    *(_value(by_keys.get((row, column))) for column in columns),
                 ]
                 for row in rows
             ]
-            tables.append(f"{markdown_table((down, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*")
+            tables.append(
+                f"{markdown_table((row_key, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*"
+            )
     return "\n\n".join(tables) or "*There are no reference records yet; the script measures it on your machine.*"
 
 
@@ -150,21 +153,21 @@ def _value(record) -> str:
 
 @contextmanager
 def applied(report: Report):
-    """A folder with a copy of the installed package to which the change is applied, to come first on PYTHONPATH.
+    """A folder for the front of PYTHONPATH, with a copy of the installed package to which the change is applied.
 
     Raises ChangeDoesNotApply if the installed release does not have these lines.
     """
     with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
         if (package := report.package_folder) is None:
-            raise ChangeDoesNotApply(f"{report.id} needs a source of {report.package}; RLREPRO_PEARL names none")
+            raise ChangeDoesNotApply(f"{report.id} needs the source of {report.package}; RLREPRO_PEARL is not set")
         shutil.copytree(package, Path(folder) / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         command = ["git", "apply", "--unidiff-zero", "-p1", str(report.folder / "change.diff")]
-        outside = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # of any repository around it
-        with waiting_for("git apply", END_SECONDS) as allowed:
-            done = subprocess.run(command, cwd=folder, env=outside, capture_output=True, text=True, timeout=allowed)
-        if done.returncode:
+        variables = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # ignore enclosing repositories
+        with waiting_for("git apply", END_SECONDS) as timeout:
+            result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=timeout)
+        if result.returncode:
             raise ChangeDoesNotApply(
                 f"{report.package} {_version(report.package)} does not have the lines that {report.id} "
-                f"changes; if they were fixed upstream, remove the report: {done.stderr.strip()}"
+                f"changes; if they were fixed upstream, remove the report: {result.stderr.strip()}"
             )
         yield Path(folder)

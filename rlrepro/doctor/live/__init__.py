@@ -1,4 +1,4 @@
-"""Watch a training that runs, and say which of these problems it has.
+"""Watch a training run, and report which of these problems it has.
 
 from rlrepro.doctor import watch
 

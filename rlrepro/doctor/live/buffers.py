@@ -1,4 +1,4 @@
-"""Replay buffers: how long a sample takes, and what a stored transition is made of."""
+"""Replay buffers: how long a sample takes, and what a stored transition consists of."""
 
 import time
 import weakref
@@ -11,15 +11,15 @@ from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.notes import Buffer, Notes, Place
 from rlrepro.doctor.live.timing import timed_sample
 
-COMPARED = 8  # stored transitions, of as many as there are
-FEWEST = 4  # to say anything of them
+COMPARED = 8  # stored transitions, at most
+MIN_ROWS = 4  # stored transitions that a description needs
 COMPUTED = ("action_value", "logits", "probs")  # as torchrl's actors name what they compute for every action
-WIDE = 64  # numbers, from which a one-hot vector or a repeated table is worth a word
+WIDE = 64  # numbers from which a one-hot vector or a repeated table is worth mentioning
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How a library's buffer is read: rows that it holds, and each key with its values (rows, ...) for some rows."""
+    """How to read a library's buffer: the number of rows, and for some rows each key with its values (rows, ...)."""
 
     stored: Callable
     values: Callable[..., Iterator[tuple[str, object]]]
@@ -27,31 +27,31 @@ class Reader:
 
 
 class Origins:
-    """Where in the project each buffer was made, as far as that was seen: a sample may be drawn anywhere."""
+    """Where in the project each buffer was created, if that was observed: samples may be drawn anywhere."""
 
     def __init__(self):
-        self._places, self._making = {}, []  # by id: a buffer need not be hashable
+        self._places, self._initializing = {}, []  # by id: a buffer need not be hashable
 
     def probe(self, init):
-        """For the `__init__` of a buffer; that of the class above is part of it."""
+        """For the `__init__` of a buffer; that of its base class is part of it."""
 
-        def made(buffer, *args, **kwargs):
-            if any(each is buffer for each in self._making):
+        def initialized(buffer, *args, **kwargs):
+            if any(other is buffer for other in self._initializing):
                 return init(buffer, *args, **kwargs)
-            self._making.append(buffer)
+            self._initializing.append(buffer)
             try:
                 return init(buffer, *args, **kwargs)
             finally:
-                self._making = [each for each in self._making if each is not buffer]
-                with suppress(TypeError):  # no weak references to it
+                self._initializing = [other for other in self._initializing if other is not buffer]
+                with suppress(TypeError):  # it supports no weak references
                     weakref.finalize(buffer, self._places.pop, id(buffer), None).atexit = False
                     place = places()[1]
                     self._places[id(buffer)] = place, "" if place is None else f" of {place}"
 
-        return made
+        return initialized
 
     def of(self, buffer) -> tuple[Place | None, str]:
-        """The place, and how it is told."""
+        """The place, and the suffix that names it."""
         return self._places.get(id(buffer), (None, ""))
 
 
@@ -72,7 +72,7 @@ def probe_sample(notes: Notes, reader: Reader, clocks: Clocks, origins: Origins)
                 inside.pop()
             if buffer is not None and 0 < (batch := _batch(self, *args, **kwargs)) < rows:
                 buffer.sampled(batch, rows, time.perf_counter() - start)
-                notes.write_now_and_then()
+                notes.write_if_due()
             return result
 
         return sampled
@@ -81,21 +81,21 @@ def probe_sample(notes: Notes, reader: Reader, clocks: Clocks, origins: Origins)
 
 
 def _batch(holder, batch_size=None, *args, **kwargs) -> int:
-    """How many rows a sample is asked for; 0 for all of them, or where that is not said."""
-    asked = getattr(holder, "_batch_size", None) if batch_size is None else batch_size
-    return asked if isinstance(asked, int) else 0
+    """How many rows a sample is to have; 0 for all of them, or if that is unknown."""
+    size = getattr(holder, "_batch_size", None) if batch_size is None else batch_size
+    return size if isinstance(size, int) else 0
 
 
 def _buffer(notes, reader, origins, holder) -> tuple[Buffer | None, int]:
-    """What is noted of this kind of buffer; a watch never fails where a buffer is unlike those that it knows."""
+    """The notes on this kind of buffer, and its number of rows. A watch never fails because a buffer is unusual."""
     try:
-        made, told = origins.of(holder)
-        rows, name = reader.stored(holder), reader.name(holder) + told
+        origin, suffix = origins.of(holder)
+        rows, name = reader.stored(holder), reader.name(holder) + suffix
         if name not in notes.buffers:
-            place, own = places()
-            notes.buffers[name] = Buffer(made or own, place)
+            place, own_place = places()
+            notes.buffers[name] = Buffer(origin or own_place, place)
         buffer = notes.buffers[name]
-        if rows >= max(FEWEST, 2 * buffer.described_at):
+        if rows >= max(MIN_ROWS, 2 * buffer.described_at):
             buffer.described_at, buffer.bytes, buffer.alike = rows, {}, {}
             for key, values in reader.values(holder, _spread(rows)):
                 _describe(buffer, key, values)
@@ -105,9 +105,9 @@ def _buffer(notes, reader, origins, holder) -> tuple[Buffer | None, int]:
 
 
 def _spread(rows: int) -> list[int]:
-    """Some of so many rows, from the first to the last."""
+    """Evenly spaced row indices, from the first to the last."""
     count = min(COMPARED, rows)
-    return [place * (rows - 1) // (count - 1) for place in range(count)]
+    return [index * (rows - 1) // (count - 1) for index in range(count)]
 
 
 def _describe(buffer: Buffer, key: str, values) -> None:
@@ -129,7 +129,7 @@ def _describe(buffer: Buffer, key: str, values) -> None:
 
 
 def _array(values):
-    """As NumPy, wherever it is; None for what is no array."""
+    """The values as a NumPy array, from any device; None if they are not an array."""
     import numpy as np
 
     if hasattr(values, "detach"):

@@ -1,4 +1,4 @@
-"""Whose line it was: the library's that called a network or a buffer, and the project's own."""
+"""Find the line of the library that called a network or a buffer, and the project's own line."""
 
 import sys
 from functools import cache
@@ -13,10 +13,10 @@ INSTALLED = ("site-packages", "dist-packages", "/lib/python")
 
 
 def places(owner=None) -> tuple[Place, Place | None]:
-    """The innermost line that is no network's, in a method of `owner` where there is one; and the innermost of the
-    project, which is None where there is none."""
-    innermost = method = own = None
-    frame, here, passed_over = sys._getframe(1), _here(), _files(*PASSED_OVER)
+    """The innermost line outside of a network, in a method of `owner` if there is one, and the innermost line of the
+    project, or None if there is none."""
+    innermost = method = own_place = None
+    frame, own_folders, passed_over = sys._getframe(1), _own_folders(), _files(*PASSED_OVER)
     while frame is not None:
         code = frame.f_code
         path, function = code.co_filename, code.co_name
@@ -26,30 +26,30 @@ def places(owner=None) -> tuple[Place, Place | None]:
                 innermost = place
             if function not in NETWORKS:
                 if method is None and owner is not None and frame.f_locals.get("self") is owner:
-                    method, own = place, None  # what lies within is a network's, the project's own or not
-                if own is None and _is_own(path, here):
-                    own = place
+                    method, own_place = place, None  # lines further in belong to a network, even the project's
+                if own_place is None and _is_own(path, own_folders):
+                    own_place = place
         frame = frame.f_back
-    return method or innermost or Place(sys.argv[0] or "?", 1, "?"), own
+    return method or innermost or Place(sys.argv[0] or "?", 1, "?"), own_place
 
 
 @cache
-def _here() -> tuple[str, ...]:
-    """The working folder, and the script's, at the first look; a program may remove them later."""
+def _own_folders() -> tuple[str, ...]:
+    """The working folder and the script's folder at the first call; a program may remove them later."""
     try:
-        here = Path.cwd()
+        working_folder = Path.cwd()
     except FileNotFoundError:
         return ("/nowhere",)
-    return str(here), str((here / (sys.argv[0] or ".")).parent)
+    return str(working_folder), str((working_folder / (sys.argv[0] or ".")).parent)
 
 
 def _files(*modules: str) -> list[str]:
-    """Where these modules lie, as far as they are loaded: a package's folder, a module's file."""
-    found = [getattr(sys.modules.get(name), "__file__", None) or "<none" for name in modules]
-    return [file.removesuffix("__init__.py") for file in found]
+    """The paths of those modules that are loaded: a package's folder, or a module's file."""
+    files = [getattr(sys.modules.get(name), "__file__", None) or "<none" for name in modules]
+    return [file.removesuffix("__init__.py") for file in files]
 
 
-def _is_own(path: str, here: tuple[str, ...]) -> bool:
-    if any(each in path for each in INSTALLED):
+def _is_own(path: str, own_folders: tuple[str, ...]) -> bool:
+    if any(folder in path for folder in INSTALLED):
         return False
-    return "ipykernel_" in path or path.startswith(here) or not path.startswith(("/", "<"))
+    return "ipykernel_" in path or path.startswith(own_folders) or not path.startswith(("/", "<"))

@@ -1,7 +1,7 @@
-"""The time of each thread, divided as it passes between environment steps, inference, learning, sampling and the rest.
+"""The time of each thread, split while it runs into environment steps, inference, learning, sampling and the rest.
 
-A forward pass is learning if a backward pass follows it, and inference if an environment step does. So the time outside
-of what is known to be one or the other stays open until the next backward pass or environment step decides.
+A forward pass is learning if a backward pass follows it, and inference if an environment step does. Time that is not
+known to be one or the other therefore stays undecided until the next backward pass or environment step.
 """
 
 import itertools
@@ -13,12 +13,12 @@ from rlrepro.doctor.live.activity import INFERENCE, LEARNING, REST, Activity
 from rlrepro.doctor.live.notes import Notes
 
 POINT_SECONDS = 0.25  # between two points of the plot, at first
-MOST_POINTS = 200
+MAX_POINTS = 200
 NUMBERS = itertools.count()
 
 
 class Clocks(threading.local):
-    """`clock` is the calling thread's own, `clocks` are those of all threads."""
+    """`clock` is the one of the calling thread, `clocks` has those of all threads."""
 
     def __init__(self, notes: Notes, clocks: list["Clock"]):
         self.notes, self.clocks = notes, clocks
@@ -30,12 +30,12 @@ class Clocks(threading.local):
         self.clocks.append(self.clock)
 
     def renew(self) -> None:
-        """Begin anew, in a process that was forked."""
+        """Start over, in a forked process."""
         self.clocks.clear()
         self._begin()
 
     def settle(self) -> None:
-        """Note what is not decided yet, or is estimated."""
+        """Write what is undecided or estimated to the activities."""
         for clock in self.clocks:
             if (estimate := clock.estimate) is not None:
                 estimate.apply(clock.activity, clock.since)
@@ -44,7 +44,7 @@ class Clocks(threading.local):
 
 
 class Clock:
-    """A thread's. `inside` is True during a watched call, of which all nested calls are a part."""
+    """The clock of one thread. `inside` is True during a watched call; nested calls are part of it."""
 
     __slots__ = (
         "activity", "estimate", "inside", "learning", "next_point", "open", "open_passes", "other", "passes", "pause",
@@ -54,17 +54,17 @@ class Clock:
     def __init__(self, activity: Activity):
         self.activity = activity
         self.inside = False
-        self.estimate = None  # while the watch rests: `apply(activity, now)` says what the thread did until then
-        self.learning = 0  # stages of a library's training that learn and run now
+        self.estimate = None  # while the watch rests: `apply(activity, now)` fills in what the thread did until then
+        self.learning = 0  # learning stages of a library's training that are running
         self.updating = False  # since a sample or a gradient step, until the next environment step
         self.since = self.next_point = 0.0
         self.pause = POINT_SECONDS
         self.other = self.passes = 0.0  # undecided seconds, before the first forward pass with gradients
-        self.open, self.since_open, self.open_passes = False, 0.0, 0.0  # since then: all, and of passes
+        self.open, self.since_open, self.open_passes = False, 0.0, 0.0  # since then: all seconds, and those of passes
 
     def enter(self, start: float, *, learning: bool | None = None) -> None:
-        """A watched call begins, whose probe began at `start`: the time since the last one ended. True or False for
-        `learning` decides what it was."""
+        """A watched call begins; its probe began at `start`. Count the time since the last call ended. True or False
+        for `learning` decides what that time was."""
         if self.estimate is not None:
             return
         if not self.since:
@@ -81,7 +81,7 @@ class Clock:
         self.activity.watching_seconds += now - start
 
     def leave(self) -> float:
-        """It ends: the seconds that it took."""
+        """A watched call ends. Returns the seconds that it took."""
         if self.estimate is not None:
             return 0.0
         now, activity = perf_counter(), self.activity
@@ -105,8 +105,8 @@ class Clock:
             self.passes += spent
 
     def decide(self, *, learning: bool) -> None:
-        """Passes were inference; or those with gradients and what followed were learning, and all of them were after a
-        sample or a gradient step."""
+        """Decide what the undecided time was. Without `learning`, the passes were inference. With it, the passes with
+        gradients and what followed them were learning; after a sample or a gradient step, everything else was too."""
         seconds = self.activity.seconds
         if not learning:
             seconds[INFERENCE] += self.passes + self.open_passes
@@ -118,20 +118,20 @@ class Clock:
         self.open, self.other, self.passes, self.since_open, self.open_passes = False, 0.0, 0.0, 0.0, 0.0
 
     def charge(self, seconds: float) -> None:
-        """So much of the time just now went into the watch itself."""
+        """Count some of the time just now as the watch's own."""
         if self.since:
             self.since += seconds
             self.activity.watching_seconds += seconds
 
-    def begin_again(self) -> None:
-        """Divide the time from now on, after a rest."""
+    def resume(self) -> None:
+        """Split the time from now on, after a rest."""
         self.estimate, self.since, self.next_point = None, perf_counter(), float("inf")
 
     def point(self, now: float) -> None:
-        """Note how far it got, for the plot."""
+        """Note the seconds so far, for the plot."""
         points = self.activity.points
         points.append((now, list(self.activity.seconds)))
-        if len(points) > MOST_POINTS:
+        if len(points) > MAX_POINTS:
             del points[1::2]
             self.pause *= 2
         self.next_point = now + self.pause

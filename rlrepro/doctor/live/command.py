@@ -1,4 +1,4 @@
-"""rlrepro doctor --run: a command that trains, watched from its start to its end."""
+"""rlrepro doctor --run: watch a command that trains, from its start to its end."""
 
 import os
 import signal
@@ -12,12 +12,12 @@ from time import monotonic
 import psutil
 
 from rlrepro.doctor.live import ending
-from rlrepro.doctor.live.notes import FOLDER, Notes, NotWhole
+from rlrepro.doctor.live.notes import FOLDER, InvalidNotes, Notes
 from rlrepro.doctor.live.report import Report
 from rlrepro.doctor.live.sampler import sampled
 
 STARTUP = Path(__file__).parent / "startup"
-PATIENCE = 10.0  # seconds that an interrupted command has to end
+PATIENCE = 10.0  # seconds that an interrupted command has left to end
 
 
 def run(
@@ -28,75 +28,75 @@ def run(
     stdout=None,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Report, int]:
-    """Run a command in a folder and watch every Python process of it that has rlrepro installed: (what was seen, exit
-    status).
+    """Run a command in a folder and watch each of its Python processes that has rlrepro installed. Returns (report,
+    exit status).
 
-    After `seconds`, if given, it is interrupted as by Ctrl-C but without a traceback, and killed if it is still there
-    10 seconds later. Its output goes where this process's does, or to `stdout`; `environment` is added to this
-    process's variables. Raises OSError if it can't be started.
+    After `seconds`, if given, the command is interrupted as by Ctrl-C but without a traceback, and killed if it is
+    still running 10 seconds later. Its output goes to `stdout`, or where the output of this process goes. `environment`
+    is added to the variables of this process. Raises OSError if the command can't be started.
     """
-    script = next((word for word in command if word.endswith(".py")), command[0])
+    script = next((argument for argument in command if argument.endswith(".py")), command[0])
     report = Report(script, Path(folder).resolve())
     # a child that outlives the command may still write while the folder is removed
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as kept:
-        kept = Path(kept)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as notes_folder:
+        notes_folder = Path(notes_folder)
         variables = os.environ | (environment or {})
-        variables |= watching(kept, variables.get("PYTHONPATH"))
+        variables |= watching(notes_folder, variables.get("PYTHONPATH"))
         start = monotonic()
         with sampled(itself=False) as report.crowd:
             process = subprocess.Popen(command, env=variables, cwd=folder, stdout=stdout)
-            status, report.ended = _wait(process, seconds, kept)
+            status, report.ended = _wait(process, seconds, notes_folder)
         report.seconds = monotonic() - start
-        _collect(report, kept)
+        _collect(report, notes_folder)
     report.close()
     return report, status
 
 
-def watching(kept: Path, python_path: str | None) -> dict[str, str]:
-    """The variables with which a Python process keeps its notes in a folder, besides its own path."""
+def watching(notes_folder: Path, python_path: str | None) -> dict[str, str]:
+    """The environment variables that make a Python process write its notes to a folder, beside its own PYTHONPATH."""
     paths = [str(STARTUP), *filter(None, [python_path])]
-    return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(kept)}
+    return {"PYTHONPATH": os.pathsep.join(paths), FOLDER: str(notes_folder)}
 
 
-def _collect(report: Report, kept: Path) -> None:
-    """Put together what the processes have left."""
-    for path in sorted(kept.glob("*.json")):
+def _collect(report: Report, notes_folder: Path) -> None:
+    """Merge the notes that the processes left."""
+    for path in sorted(notes_folder.glob("*.json")):
         try:
             report.notes.add(Notes.read(path))
-        except NotWhole as error:
+        except InvalidNotes as error:
             report.unwatched.append(f"notes of process {path.stem} can't be read: {error}")
-    report.unwatched += [f"not watched: {path.read_text()}" for path in sorted(kept.glob("*.failed"))]
-    if not report.unwatched and not any(kept.glob("*.begun")):
+    report.unwatched += [f"not watched: {path.read_text()}" for path in sorted(notes_folder.glob("*.failed"))]
+    if not report.unwatched and not any(notes_folder.glob("*.begun")):
         report.unwatched = ["not watched: no Python process read PYTHONPATH (python -I, -E and -S ignore it)"]
 
 
-def _wait(process: subprocess.Popen, seconds: float | None, kept: Path) -> tuple[int, bool]:
-    """(exit status as a shell gives it, whether it was ended here). Ctrl-C reaches the command too, which decides what
-    that means; a second Ctrl-C ends it."""
+def _wait(process: subprocess.Popen, seconds: float | None, notes_folder: Path) -> tuple[int, bool]:
+    """(exit status as a shell reports it, whether the command was ended here). Ctrl-C also reaches the command, which
+    decides how to handle it; a second Ctrl-C ends it."""
     try:
         try:
             process.wait(seconds)
         except KeyboardInterrupt:
             process.wait(seconds)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt) as why:
-        interrupt(process, kept)
-        return (0 if isinstance(why, subprocess.TimeoutExpired) else ending.STATUS), True
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as error:
+        interrupt(process, notes_folder)
+        return (0 if isinstance(error, subprocess.TimeoutExpired) else ending.STATUS), True
     return (128 - process.returncode if process.returncode < 0 else process.returncode), False
 
 
-def interrupt(process: subprocess.Popen, kept: Path) -> None:
-    """As Ctrl-C does, which reaches the children as well; what does not end is killed."""
+def interrupt(process: subprocess.Popen, notes_folder: Path) -> None:
+    """Interrupt a process and its children, as Ctrl-C does, and kill those that do not end."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(process.pid)
         family = [root, *root.children(recursive=True)]
-        for each in family:
-            listens = ending.SIGNAL is not None and (kept / f"{each.pid}.begun").exists()
+        for member in family:
+            listens = ending.SIGNAL is not None and (notes_folder / f"{member.pid}.begun").exists()
             with suppress(psutil.NoSuchProcess):
-                each.send_signal(ending.SIGNAL if listens else signal.SIGINT)
-        deaf = psutil.wait_procs(family, timeout=PATIENCE)[1]
-        for each in deaf:
+                member.send_signal(ending.SIGNAL if listens else signal.SIGINT)
+        alive = psutil.wait_procs(family, timeout=PATIENCE)[1]
+        for member in alive:
             with suppress(psutil.NoSuchProcess):
-                each.kill()
-        psutil.wait_procs(deaf, timeout=PATIENCE)  # a process that is killed is there for a moment longer
-    with suppress(subprocess.TimeoutExpired):  # a process that is stuck in the kernel is left to it
+                member.kill()
+        psutil.wait_procs(alive, timeout=PATIENCE)  # a killed process exists for a moment longer
+    with suppress(subprocess.TimeoutExpired):  # give up on a process that is stuck in the kernel
         process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""End a watched process as Ctrl-C does, but without a traceback, and note what was cut short."""
+"""End a watched process as Ctrl-C does, but without a traceback, and note which stages were cut short."""
 
 import os
 import signal
@@ -8,18 +8,18 @@ from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.stages import Running
 from rlrepro.doctor.live.threads import children
 
-SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else None  # nobody else's; macOS has no such signals
-HEAD_START = 0.5  # seconds in which children take their notes, before a parent may end them
-STATUS = 128 + signal.SIGINT  # as a shell gives it for Ctrl-C
+SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else None  # unused by others; macOS has no such signals
+HEAD_START = 0.5  # seconds that children have to write their notes before a parent may end them
+STATUS = 128 + signal.SIGINT  # as a shell reports it for Ctrl-C
 
 
 class Ended(SystemExit, KeyboardInterrupt):
-    """What Ctrl-C raises, for whoever catches that; if nobody does, Python exits without a word."""
+    """Is caught like the KeyboardInterrupt of Ctrl-C; if nothing catches it, Python exits without a traceback."""
 
 
 def listen(notes: Notes) -> None:
-    """From now on SIGNAL does to this process what Ctrl-C would do: nothing if that is ignored, and the program's own
-    handler is called if it has one."""
+    """From now on, SIGNAL has the effect of Ctrl-C on this process: nothing happens if it ignores that, and the
+    program's own handler is called if it has one."""
     if SIGNAL is None:
         return
 

@@ -1,4 +1,4 @@
-"""The largest batch that any layer saw, with gradients and without."""
+"""The largest batch that passed through any layer, with gradients and without."""
 
 from types import FunctionType
 
@@ -7,34 +7,34 @@ from rlrepro.doctor.live.notes import Notes, Pass
 
 KINDS = ("without gradients", "with gradients")
 WHOLE_STAGES = ("preprocess", "advantages")  # in which a rollout has several dimensions
-VALUES = "values"  # the stage in which RLlib computes those of a whole train batch
-COLLECTS_WITHOUT = "tianshou"  # the library whose collecting is known not to need gradients
-FEW = 64  # rows
+VALUES = "values"  # the stage in which RLlib computes the values of a whole train batch
+COLLECTS_WITHOUT = "tianshou"  # the library that is known to collect without needing gradients
+MIN_ROWS = 64  # per state, from which repeated states matter
 
 
 def probe_linear(notes: Notes, running):
-    """For the `forward` of a Linear; `running` as in Stages. It is by far the most called, so that its function is
-    written out: nothing here may take long, unless the pass is the largest so far."""
+    """For the `forward` of a Linear; `running` as in Stages. It is called by far the most often, so its code is written
+    out: nothing here may take long, unless the pass is the largest so far."""
 
     def make(forward):
-        compiling, tracing, enabled, seen = _state()
+        compiling, tracing, enabled, max_rows = _state()
         note = _noting(notes, running, pairs=True)
 
         def noting(self, input):
-            if compiling():  # first: whatever a compiled function reads, it is compiled for
+            if compiling():  # first: torch.compile guards on everything that a compiled function reads
                 return forward(self, input)
             if not tracing():
                 try:
                     gradients = enabled()
                     rows = input.numel() // (self.in_features or 1)
-                    if rows > seen[gradients] or (gradients and "collect" in running.everywhere):
+                    if rows > max_rows[gradients] or (gradients and "collect" in running.everywhere):
                         note(input, rows, gradients)
-                        seen[gradients] = max(rows, seen[gradients])
-                except Exception:  # of a tensor that is batched, symbolic, nested, or none
+                        max_rows[gradients] = max(rows, max_rows[gradients])
+                except Exception:  # the input is a batched, symbolic or nested tensor, or not a tensor
                     pass
             return forward(self, input)
 
-        return _among(forward, noting)
+        return _with_globals_of(forward, noting)
 
     return make
 
@@ -43,7 +43,7 @@ def probe_convolution(notes: Notes, running):
     """For the `forward` of a convolution."""
 
     def make(forward):
-        compiling, tracing, enabled, seen = _state()
+        compiling, tracing, enabled, max_rows = _state()
         note = _noting(notes, running, pairs=False)
 
         def noting(self, input, *args, **kwargs):
@@ -53,27 +53,28 @@ def probe_convolution(notes: Notes, running):
                 try:
                     gradients = enabled()
                     rows = input.shape[0] if input.dim() == self.weight.dim() else 1
-                    if rows > seen[gradients] or (gradients and "collect" in running.everywhere):
+                    if rows > max_rows[gradients] or (gradients and "collect" in running.everywhere):
                         note(input, rows, gradients)
-                        seen[gradients] = max(rows, seen[gradients])
+                        max_rows[gradients] = max(rows, max_rows[gradients])
                 except Exception:  # as above
                     pass
             return forward(self, input, *args, **kwargs)
 
-        return _among(forward, noting)
+        return _with_globals_of(forward, noting)
 
     return make
 
 
 def _state():
-    """How torch tells whether it compiles, traces, and records gradients; and the most rows so far without and with."""
+    """Functions that return whether torch compiles, traces and records gradients, and the most rows so far without and
+    with gradients."""
     import torch
 
     return torch.compiler.is_compiling, torch._C._is_tracing, torch.is_grad_enabled, [0, 0]
 
 
-def _among(original, function):
-    """The function with the original's globals, in which torch.jit.script looks up the names of the original's text."""
+def _with_globals_of(original, function):
+    """The function with the original's globals, where torch.jit.script looks up the names in the original's source."""
     return FunctionType(function.__code__, original.__globals__, original.__name__, None, function.__closure__)
 
 
@@ -83,18 +84,18 @@ def _noting(notes, running, pairs):
     def note(input, rows, gradients):
         stage, owner = running.stages[-1] if running.stages else (None, None)
         if gradients and stage == "collect" and notes.gradients_while_collecting is None and _collects_without(owner):
-            place, own = places(owner)
-            notes.gradients_while_collecting = own or place
+            place, own_place = places(owner)
+            notes.gradients_while_collecting = own_place or place
         kind = KINDS[gradients] + (" for values" if stage == VALUES else "")
         largest = passes.get(kind)
         if (largest is not None and rows <= largest.rows) or (stage == "collect" and not gradients):
-            return  # a step in many environments is as large as there are environments
-        repeated = _product(input) if pairs and gradients and input.grad_fn is None else 0
+            return  # a step in many environments has a row per environment
+        repeated = _rows_per_state(input) if pairs and gradients and input.grad_fn is None else 0
         if input.dim() > 2 and stage not in WHOLE_STAGES and not repeated:
-            rows = input.shape[0]  # each of several tokens, agents or pixels
+            rows = input.shape[0]  # of several tokens, agents or pixels each
         if rows and (largest is None or rows > largest.rows):
-            place, own = places(owner)
-            passes[kind] = Pass(int(rows), place, own, stage, repeated)
+            place, own_place = places(owner)
+            passes[kind] = Pass(int(rows), place, own_place, stage, repeated)
             notes.write()  # this is rare, and a process may be killed at any time
 
     return note
@@ -104,20 +105,21 @@ def _collects_without(owner) -> bool:
     return type(owner).__module__.startswith(COLLECTS_WITHOUT)
 
 
-def _product(input) -> int:
-    """How many rows repeat each state, where the rows are all pairs of a state and an action: blocks of as many rows,
-    in which some columns stay the same while the others are those of the first block. 0 where they are not."""
+def _rows_per_state(input) -> int:
+    """How many rows repeat each state if the rows are all pairs of a state and an action, otherwise 0. Pairs come in
+    blocks of that many rows: the columns of the state are constant in a block, the others are those of the first."""
     rows = input.detach().reshape(-1, input.shape[-1])
-    if len(rows) < 2 * FEW:
+    if len(rows) < 2 * MIN_ROWS:
         return 0
-    stays = (rows[:FEW] == rows[0]).all(dim=0)
-    changed = (rows[:, stays] != rows[0, stays]).any(dim=1).nonzero()
+    constant = (rows[:MIN_ROWS] == rows[0]).all(dim=0)
+    changed = (rows[:, constant] != rows[0, constant]).any(dim=1).nonzero()
     size = int(changed[0]) if len(changed) else 0
-    if size < FEW:
+    if size < MIN_ROWS:
         return 0
     first, second, last = rows[:size], rows[size : 2 * size], rows[-size:]
-    own = (first == first[0]).all(dim=0)  # columns of the state
-    pairs = all(
-        (block[:, own] == block[0, own]).all() and (block[:, ~own] == first[:, ~own]).all() for block in (second, last)
+    state = (first == first[0]).all(dim=0)  # mask of the state's columns
+    are_pairs = all(
+        (block[:, state] == block[0, state]).all() and (block[:, ~state] == first[:, ~state]).all()
+        for block in (second, last)
     )
-    return size if pairs and not own.all() else 0
+    return size if are_pairs and not state.all() else 0

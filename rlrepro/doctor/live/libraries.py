@@ -1,4 +1,4 @@
-"""What is watched in each library, by where its users import it from."""
+"""What is watched in each library, by the module that its users import it from."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from rlrepro.doctor.live.stages import Stages
 
 
 def install(patches: Patches, notes: Notes) -> Callable[[], None]:
-    """Watch each library that is imported, now or later. Returns what to call in a process that was forked."""
+    """Watch each library that is imported, now or later. Returns a function to call in a forked process."""
     clocks = Clocks(notes, [])
     stages = Stages(notes, clocks)
     notes._clocks = clocks
@@ -28,10 +28,10 @@ def install(patches: Patches, notes: Notes) -> Callable[[], None]:
             patches.replace(layer, "forward", probe_convolution(notes, stages.running))
 
     patches.when_imported("torch", layers)
-    for each in STAGES:
-        patches.when_imported(each.module, _methods(patches, each, stages.probe(each.name, each.sizes)))
-    for each, count in SPENT:
-        patches.when_imported(each.module, _methods(patches, each, probe_spent(notes, each.name, count)))
+    for watched in STAGES:
+        patches.when_imported(watched.module, _methods(patches, watched, stages.probe(watched.name, watched.sizes)))
+    for watched, count in SPENT:
+        patches.when_imported(watched.module, _methods(patches, watched, probe_spent(notes, watched.name, count)))
     origins = Origins()
     for module, cls, reader in BUFFERS:
         for method, probe in (("__init__", origins.probe), ("sample", probe_sample(notes, reader, clocks, origins))):
@@ -46,17 +46,17 @@ def install(patches: Patches, notes: Notes) -> Callable[[], None]:
 
 
 def _methods(patches, watched: "Method", make):
-    def then(module):
+    def replace_in(module):
         for name in watched.classes:
             if cls := getattr(module, name, None):
                 patches.methods(cls, watched.method, make)
 
-    return then
+    return replace_in
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method of classes of a module, and of their subclasses, that is a stage; `sizes` finds what is configured."""
+    """A method of some classes of a module and of their subclasses; `sizes` returns the configured sizes."""
 
     module: str
     classes: tuple[str, ...]
@@ -73,7 +73,7 @@ def _tianshou_sizes(self, batch=None, batch_size=None, *args, **kwargs) -> dict:
     return {"max_batchsize": getattr(self, "max_batchsize", getattr(self, "_batch", None)), "batch_size": batch_size}
 
 
-def _tianshou_before(self, *args, **kwargs) -> dict:
+def _tianshou_max_batchsize(self, *args, **kwargs) -> dict:
     return {"max_batchsize": getattr(self, "max_batchsize", getattr(self, "_batch", None))}
 
 
@@ -86,9 +86,9 @@ LEARNER = "pearl.policy_learners.policy_learner"
 STAGES = (
     Method(f"{SB3}.base_class", BASE, "train", "train", _attributes("batch_size", "n_steps")),
     Method(f"{SB3}.base_class", BASE, "collect_rollouts", "collect"),
-    Method("tianshou.policy", POLICY, "process_fn", "preprocess", _tianshou_before),
+    Method("tianshou.policy", POLICY, "process_fn", "preprocess", _tianshou_max_batchsize),
     Method("tianshou.policy", POLICY, "learn", "learn", _tianshou_sizes),
-    Method("tianshou.algorithm", ALGORITHM, "_preprocess_batch", "preprocess", _tianshou_before),
+    Method("tianshou.algorithm", ALGORITHM, "_preprocess_batch", "preprocess", _tianshou_max_batchsize),
     Method("tianshou.algorithm", ALGORITHM, "_update_with_batch", "learn", _tianshou_sizes),
     Method("tianshou.data", ("Collector", "BaseCollector"), "collect", "collect"),
     Method("torchrl.collectors", ("SyncDataCollector", "Collector", "BaseCollector"), "rollout", "collect"),
@@ -102,7 +102,7 @@ STAGES = (
 )
 
 
-SPENT = (  # methods whose time is noted, and how much they work on
+SPENT = (  # methods whose time is noted, and a function that counts what they process
     (Method("tianshou.data", ("ReplayBuffer",), "hasnull", NAN_SEARCH), len),
     (Method("torchrl.envs", ("ParallelEnv",), "_wait_for_workers", WAIT), None),
 )
@@ -119,16 +119,16 @@ def _tianshou_values(buffer, rows) -> Iterator:
     yield from _leaves(buffer._meta, rows, "")
 
 
-def _leaves(batch, rows, above) -> Iterator:
+def _leaves(batch, rows, prefix) -> Iterator:
     for key, value in batch.__dict__.items():
         if hasattr(value, "__dict__") and not hasattr(value, "shape"):
-            yield from _leaves(value, rows, f"{above}{key}.")
+            yield from _leaves(value, rows, f"{prefix}{key}.")
         elif getattr(value, "ndim", 0) and len(value) > max(rows):
-            yield f"{above}{key}", value[rows]
+            yield f"{prefix}{key}", value[rows]
 
 
 def _torchrl_values(buffer, rows) -> Iterator:
-    """A sample's rows would be through transforms: this is what is stored."""
+    """Values as stored; a sample would have passed through the transforms."""
     stored = buffer._storage.get(rows) if buffer._storage.ndim == 1 else buffer._storage[rows]
     stored = stored if hasattr(stored, "items") else {"data": stored}
     leaves = {"include_nested": True, "leaves_only": True} if hasattr(stored, "batch_size") else {}
@@ -146,7 +146,7 @@ def _pearl_values(buffer, rows) -> Iterator:
     transitions = [buffer.memory[row] for row in rows]
     for key, value in vars(transitions[0]).items():
         if isinstance(value, torch.Tensor):
-            yield key, torch.stack([getattr(each, key) for each in transitions])
+            yield key, torch.stack([getattr(transition, key) for transition in transitions])
 
 
 BUFFERS = (

@@ -1,4 +1,4 @@
-"""The most memory that was in use since the last look: the process's by Linux, a GPU's by torch."""
+"""The peak of the memory in use since the last reading: of the process from Linux, of a GPU from torch."""
 
 import sys
 from pathlib import Path
@@ -8,20 +8,20 @@ RESET_PEAK = "5"  # man proc_pid_clear_refs
 
 
 def peak_and_level() -> tuple[int | None, int | None, bool]:
-    """(peak bytes since the last `restart`, bytes now, whether they are a GPU's); None where nobody tells."""
+    """(peak bytes since the last `reset_peak`, current bytes, whether they are a GPU's); None where unknown."""
     if cuda := _cuda():
         return cuda.max_memory_allocated(), cuda.memory_allocated(), True
     try:
         words = STATUS.read_bytes().split()
-        peak, now = (int(words[words.index(name) + 1]) * 1024 for name in (b"VmHWM:", b"VmRSS:"))
-        return peak, now, False
+        peak, current = (int(words[words.index(name) + 1]) * 1024 for name in (b"VmHWM:", b"VmRSS:"))
+        return peak, current, False
     except (OSError, ValueError):
         return None, None, False
 
 
-def restart() -> bool:
-    """Begin a new peak; False where that can't be done. On a GPU this is torch's own `max_memory_allocated`, which
-    whoever reads it in the program finds begun anew."""
+def reset_peak() -> bool:
+    """Start a new peak; False where that is not possible. On a GPU, this resets torch's own `max_memory_allocated`,
+    also for the program that is watched."""
     if cuda := _cuda():
         cuda.reset_peak_memory_stats()
         return True

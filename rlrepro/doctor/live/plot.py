@@ -1,4 +1,4 @@
-"""The time split of a run, drawn over the run."""
+"""A plot of the time split over a run."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ NAMES = {"environment": "environment steps", "rest": "the rest"}
 
 
 def plot_split(notes: Notes):
-    """A figure of the share of each kind of work in the time of all training processes, along the run. Raises
-    ValueError if no process was seen to train."""
+    """A figure of the share of each kind of work in the time of all training processes, over the run. Raises
+    ValueError if no training was observed."""
     edges, shares = split_over_time(notes)
     figure, axes = new_figure("Where the time goes", width=8.4, height=3.2)
     middles = (edges[:-1] + edges[1:]) / 2
@@ -26,24 +26,24 @@ def plot_split(notes: Notes):
 
 def split_over_time(notes: Notes) -> tuple[np.ndarray, np.ndarray]:
     """(edges of bins in seconds since the first watched call, shares (kinds, bins) of the time spent in each)."""
-    lines = [_line(each) for each in training(notes.activities.values()) if each.ended > each.began]
+    lines = [_line(activity) for activity in training(notes.activities.values()) if activity.ended > activity.began]
     if not lines:
         raise ValueError("nothing to plot: no process was seen to train")
-    began, ended = min(at[0] for at, _ in lines), max(at[-1] for at, _ in lines)
-    longest = max(np.diff(at).max() for at, _ in lines)
+    began, ended = min(times[0] for times, _ in lines), max(times[-1] for times, _ in lines)
+    longest = max(np.diff(times).max() for times, _ in lines)
     bins = int(np.clip((ended - began) / longest, 2, BINS))  # no finer than the points
     edges = np.linspace(began, ended, bins + 1)
     spent = np.zeros((len(KINDS), bins))
-    for at, until in lines:
-        spent += [np.diff(np.interp(edges, at, kind)) for kind in until.T]
+    for times, seconds in lines:
+        spent += [np.diff(np.interp(edges, times, kind_seconds)) for kind_seconds in seconds.T]
     return edges - began, spent / np.maximum(spent.sum(axis=0), 1e-9)
 
 
-def _line(each: Activity) -> tuple[list[float], np.ndarray]:
+def _line(activity: Activity) -> tuple[list[float], np.ndarray]:
     """(points of time, seconds (points, kinds) of each kind of work until then), from a thread's first call to its
     last."""
-    points = [(each.began, [0.0] * len(KINDS)), *each.points]
-    if each.ended > points[-1][0]:
-        points.append((each.ended, each.seconds))
-    at, until = zip(*points, strict=True)
-    return list(at), np.array(until)
+    points = [(activity.began, [0.0] * len(KINDS)), *activity.points]
+    if activity.ended > points[-1][0]:
+        points.append((activity.ended, activity.seconds))
+    times, seconds = zip(*points, strict=True)
+    return list(times), np.array(seconds)

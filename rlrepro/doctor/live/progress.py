@@ -1,4 +1,4 @@
-"""How fast a run got ahead, so that two runs of one command can be compared."""
+"""How fast a run progressed, so that two runs of one command can be compared."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def busy_seconds(self) -> float:
-        """Of all processes."""
+        """The sum over all processes."""
         return sum(self.done.seconds) + self.done.watching_seconds
 
     @property
@@ -40,19 +40,19 @@ class Progress:
 
     @property
     def processes(self) -> int:
-        """That trained at once, on average."""
+        """How many trained at a time, on average."""
         return max(1, round(self.busy_seconds / self.seconds)) if self.seconds else 0
 
     def unit(self) -> str | None:
-        """What to count: gradient steps where there are any, otherwise what takes the most of the time."""
+        """What to count: gradient steps if there are any, otherwise what takes most of the time."""
         counts = self.done.counts
         if not counts:
             return None
         return LEARNS if LEARNS in counts else max(counts, key=lambda unit: self.done.seconds[UNITS[unit]])
 
     def rate(self, unit: str, steps_per_gradient_step: float | None = None) -> float:
-        """So many per second. With the number of environment steps for each gradient step, as if the run had had that
-        mix of both: one that was ended early may have collected much and learned little so far."""
+        """The number per second. If the number of environment steps per gradient step is given, the rate is as if the
+        run had that mix of both: a run that ended early may have collected much and learned little so far."""
         count, steps = self.done.counts[unit], self.done.counts.get(STEPS, 0)
         if unit != LEARNS or not steps_per_gradient_step or not steps:
             return count / self.seconds
@@ -66,14 +66,14 @@ class NothingToCompare(ValueError):
 
 
 def compare(before: Notes, after: Notes) -> tuple[str, float, float]:
-    """(unit, so many per second before, after), both for the mix of environment and gradient steps of the run that came
-    further. Raises NothingToCompare."""
+    """(unit, rate before, rate after), both for the mix of environment and gradient steps of the run that got further.
+    Raises NothingToCompare."""
     runs = Progress.of(before), Progress.of(after)
     units = [run.unit() for run in runs]
     if None in units or units[0] != units[1]:
-        said = " and ".join("nothing" if unit is None else unit for unit in units)
-        raise NothingToCompare(f"the two runs have {said} to count; let them run for longer")
+        names = " and ".join("nothing" if unit is None else unit for unit in units)
+        raise NothingToCompare(f"the two runs have {names} to count; let them run for longer")
     unit = units[0]
-    further = max(runs, key=lambda run: run.done.counts[unit]).done.counts
-    mix = further.get(STEPS, 0) / further[unit]
+    counts = max(runs, key=lambda run: run.done.counts[unit]).done.counts
+    mix = counts.get(STEPS, 0) / counts[unit]
     return unit, runs[0].rate(unit, mix), runs[1].rate(unit, mix)

@@ -1,6 +1,6 @@
 """Sample the threads of some processes five times a second, from a thread that only reads /proc.
 
-Nothing is stopped, signalled or waited for, so that a sampled process can't tell, whatever happens to it.
+Nothing is stopped, signalled or waited for, so a sampled process does not notice it.
 """
 
 import os
@@ -16,12 +16,12 @@ from rlrepro.doctor.live.threads import children, readable, threads
 
 INTERVAL_SECONDS = 0.2
 FAMILY_SAMPLES = 5  # samples from one search for children to the next
-BUSY = 0.25  # of the time, from which on a thread, or a process, is taken to want a core
-CROWDED = 1.25  # threads that want a core, for each core, from which on they are too many
+BUSY = 0.25  # share of the time from which a thread or a process counts as wanting a core
+CROWDED = 1.25  # threads that want a core, per core, from which there are too many
 
 
 class ThreadSampler:
-    """Samples the children of a process, and with `itself` its own threads; `crowd` sums up what it saw."""
+    """Samples the children of a process, and with `itself` also its own threads; `crowd` sums up the samples."""
 
     def __init__(self, pid: int, *, itself: bool = True):
         self.pid, self.itself, self._family = pid, itself, []
@@ -29,12 +29,12 @@ class ThreadSampler:
         self._first, self._last, self._sampled_at = {}, {}, 0.0
 
     def sample(self) -> None:
-        """One sample; nothing of it where the process has ended."""
+        """Take one sample; processes that have ended are left out."""
         crowd, now = self.crowd, time.monotonic()
         if crowd.looks % FAMILY_SAMPLES == 0:
             self._family = [self.pid] * self.itself + children(self.pid)
-        own = threading.get_native_id()
-        latest = {(each.pid, each.tid): each for each in threads(self._family) if each.tid != own}
+        own_tid = threading.get_native_id()
+        latest = {(thread.pid, thread.tid): thread for thread in threads(self._family) if thread.tid != own_tid}
         if crowd.looks:
             self._compare(latest, now - self._sampled_at)
         for key, thread in latest.items():
@@ -47,7 +47,7 @@ class ThreadSampler:
         crowd.waited_seconds = self._spent("waited_seconds")
 
     def _compare(self, latest: dict, seconds: float) -> None:
-        """With the sample before: who wanted a core, and for how much of the time."""
+        """Compare with the sample before: which threads wanted a core, and for what share of the time."""
         wanted = defaultdict(list)
         for key, thread in latest.items():
             if (before := self._last.get(key)) is not None:
@@ -58,10 +58,10 @@ class ThreadSampler:
         if total < CROWDED * self.crowd.cores:
             return
         crowd = self.crowd
-        before, crowd.crowded_looks = crowd.crowded_looks, crowd.crowded_looks + 1
+        count, crowd.crowded_looks = crowd.crowded_looks, crowd.crowded_looks + 1
         crowd.oversubscribed_seconds += seconds * (sum(_count(shares) > 1 for shares in busy.values()) > 1)
         for name, value in (("runnable", total), ("busy_processes", len(busy))):
-            setattr(crowd, name, (getattr(crowd, name) * before + value) / crowd.crowded_looks)
+            setattr(crowd, name, (getattr(crowd, name) * count + value) / crowd.crowded_looks)
 
     def _spent(self, name: str) -> float | None:
         """Seconds since the first sample, of all threads."""
@@ -74,20 +74,20 @@ class ThreadSampler:
 
 @contextmanager
 def sampled(*, itself: bool):
-    """A Crowd that grows during the block: this process's children, and with `itself` its own threads."""
-    sampler, over = ThreadSampler(os.getpid(), itself=itself), threading.Event()
+    """A Crowd that is updated during the block: this process's children, and with `itself` also its own threads."""
+    sampler, stop = ThreadSampler(os.getpid(), itself=itself), threading.Event()
 
     def keep_sampling():
-        while not over.is_set():
+        while not stop.is_set():
             sampler.sample()
-            over.wait(INTERVAL_SECONDS)
+            stop.wait(INTERVAL_SECONDS)
 
     thread = threading.Thread(target=keep_sampling, name="rlrepro thread sampler", daemon=True)
     thread.start()
     try:
         yield sampler.crowd
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
@@ -96,8 +96,8 @@ def _count(shares: list[float]) -> int:
 
 
 def cores_of(pid: int) -> int:
-    """Cores that a process may use."""
+    """The number of cores that a process may use."""
     try:
         return len(psutil.Process(pid).cpu_affinity())
-    except AttributeError:  # no such thing on macOS
+    except AttributeError:  # macOS does not have it
         return psutil.cpu_count() or 1

@@ -1,22 +1,22 @@
-"""Time that goes into single methods of libraries, of which a release is known to waste it."""
+"""Time spent in single methods of libraries that are known to waste it in some releases."""
 
 import time
 
 try:
     from resource import RUSAGE_THREAD, getrusage
-except ImportError:  # only Linux has it
+except ImportError:  # only Linux has RUSAGE_THREAD
     getrusage = None
 
 from rlrepro.doctor.live.call_sites import places
 from rlrepro.doctor.live.notes import Notes, Spent
 
 NAN_SEARCH, WAIT = "search for NaN", "wait for workers"
-LONG_SECONDS = 2e-3  # of a wait; shorter ones are over sooner than a sleeping process wakes up
+LONG_SECONDS = 2e-3  # of a wait; shorter ones end before a sleeping process would wake up
 
 
 def probe_spent(notes: Notes, name: str, count=None):
-    """For a method whose calls are noted under a name. A call within another is part of it. `count(self)` is how much
-    it works on."""
+    """For a method whose calls are noted under a name. A call within another is part of it. `count(self)` returns how
+    much it processes."""
     inside = []
 
     def make(method):
@@ -34,7 +34,7 @@ def probe_spent(notes: Notes, name: str, count=None):
                 seconds = time.perf_counter() - start
                 awake = seconds if seconds >= LONG_SECONDS and _sleeps() == sleeps else 0.0
                 spent.add(Spent(spent.place, spent.own, 1, seconds, awake, seconds, count(self) if count else 0))
-                notes.write_now_and_then()
+                notes.write_if_due()
 
         return timed
 
@@ -42,5 +42,5 @@ def probe_spent(notes: Notes, name: str, count=None):
 
 
 def _sleeps() -> float:
-    """How often this thread has gone to sleep, however many others want its core; NaN where no system counts that."""
+    """How often this thread has gone to sleep, regardless of other threads that want its core; NaN if unknown."""
     return getrusage(RUSAGE_THREAD).ru_nvcsw if getrusage else float("nan")

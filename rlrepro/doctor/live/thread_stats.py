@@ -7,18 +7,18 @@ from dataclasses import dataclass
 class Crowd:
     """Sampled from outside. A thread *wants* a core while it is on one or ready for one.
 
-    In `crowded_looks` of all `looks`, more threads wanted a core than there are; the means are over these. In
-    `oversubscribed_seconds` of all the `seconds`, two processes or more each had several such threads.
+    In `crowded_looks` of all `looks`, more threads wanted a core than there are cores; the means are over these. In
+    `oversubscribed_seconds` of all `seconds`, at least two processes each had several such threads.
     """
 
     cores: int
-    readable: bool = True  # whether this system shows the threads of processes
+    readable: bool = True  # whether threads can be read on this system
     looks: int = 0
     crowded_looks: int = 0
     seconds: float = 0.0
     oversubscribed_seconds: float = 0.0
-    runnable: float = 0.0  # threads that want a core, while crowded
-    busy_processes: float = 0.0  # that they are of
-    processes: int = 0  # at most at once
+    runnable: float = 0.0  # mean number of threads that want a core, while crowded
+    busy_processes: float = 0.0  # mean number of their processes
+    processes: int = 0  # the most at a time
     ran_seconds: float = 0.0
-    waited_seconds: float | None = None  # for a core
+    waited_seconds: float | None = None  # for a core; None if unknown

@@ -1,4 +1,4 @@
-"""Threads of processes, as Linux tells: which want a core, how long they ran, and how long they waited for one."""
+"""Threads of processes, as Linux reports them: which want a core, how long they ran, how long they waited for one."""
 
 import os
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from pathlib import Path
 import psutil
 
 PROC = Path("/proc")
-TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100  # a second
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100  # per second
 
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread now. Seconds are since it began: on a core, and ready but without one (None where Linux keeps no such
-    account, CONFIG_SCHED_INFO)."""
+    """The state of a thread. Seconds are since its start: on a core, and ready but without one (None if Linux does not
+    account for that: CONFIG_SCHED_INFO)."""
 
     pid: int
     tid: int
@@ -29,26 +29,26 @@ class Thread:
 
 
 def readable() -> bool:
-    """Whether this system shows the threads of processes."""
+    """Whether the threads of processes can be read on this system."""
     return (PROC / str(os.getpid()) / "task").is_dir()
 
 
 def threads(pids: list[int]) -> list[Thread]:
-    """All threads of these processes; none elsewhere than on Linux. What has just ended is left out."""
+    """All threads of these processes that have not ended; none on systems other than Linux."""
     return [thread for pid in pids for task in _tasks(pid) if (thread := _thread(pid, task)) is not None]
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and these in turn, as far as they have not ended. Linux lists them by
-    thread; elsewhere, and in a kernel without CONFIG_PROC_CHILDREN, all processes are searched."""
+    """The descendants of a process that have not ended. Linux lists children by thread; on other systems, and in a
+    kernel without CONFIG_PROC_CHILDREN, all processes are searched."""
     try:
-        own = [int(word) for task in _tasks(pid) for word in (task / "children").read_text().split()]
+        direct = [int(word) for task in _tasks(pid) for word in (task / "children").read_text().split()]
     except (OSError, ValueError):
         try:
-            return [each.pid for each in psutil.Process(pid).children(recursive=True)]
+            return [process.pid for process in psutil.Process(pid).children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
-    return [each for child in own for each in (child, *children(child))]
+    return [descendant for child in direct for descendant in (child, *children(child))]
 
 
 def _tasks(pid: int) -> list[Path]:

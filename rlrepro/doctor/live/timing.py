@@ -1,4 +1,4 @@
-"""What is replaced to divide the time: environments, modules, backward passes and optimizers."""
+"""Probes that split the time: environments, modules, backward passes and optimizers."""
 
 from importlib import import_module
 from time import perf_counter
@@ -8,7 +8,7 @@ from rlrepro.doctor.live.clocks import Clocks
 from rlrepro.doctor.live.patches import Patches
 from rlrepro.doctor.live.rests import Rests
 
-ENVIRONMENTS = (  # a module, and a class in it that has `step` and `reset`
+ENVIRONMENTS = (  # a module, and a class in it with `step` and `reset`
     ("gymnasium", "Env"),
     ("gymnasium.vector", "VectorEnv"),
     ("gym", "Env"),
@@ -17,7 +17,7 @@ ENVIRONMENTS = (  # a module, and a class in it that has `step` and `reset`
     ("torchrl.envs", "EnvBase"),
 )
 
-NESTED = 256  # calls within others and none that is not, after which a class is left alone
+NESTED = 256  # calls within others, with none outside, after which a class is no longer probed
 
 
 def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
@@ -27,7 +27,7 @@ def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
         patches.replace(torch.nn.Module, "__call__", probe_module(clocks, patches))
         for name in ("backward", "grad"):
             patches.replace(torch.autograd, name, probe_backward(clocks))
-        optimizers = import_module("torch.optim.optimizer")  # torch.optim itself does not show it
+        optimizers = import_module("torch.optim.optimizer")  # torch.optim itself does not expose it
         before, after = optimizer_hooks(clocks, rests)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(before),
@@ -36,12 +36,12 @@ def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
             patches.at_undo(handle.remove)
 
     def environments(name):
-        def then(module):
+        def replace_in(module):
             for method in ("step", "reset"):
                 probe = probe_environment(clocks, patches, rests, counted=method == "step")
                 patches.methods(getattr(module, name), method, probe)
 
-        return then
+        return replace_in
 
     patches.when_imported("torch", layers)
     for module, name in ENVIRONMENTS:
@@ -50,7 +50,7 @@ def install(patches: Patches, clocks: Clocks, rests: Rests) -> None:
 
 def probe_module(clocks: Clocks, patches: Patches):
     """For the call of a module. The outermost one is a forward pass. A class that is only called within others, as
-    layers are, is soon left alone: a probe that has nothing to do would cost more than all others together."""
+    layers are, soon loses its probe: probes that do nothing would cost more than all others together."""
     import torch
 
     compiling, enabled = torch.compiler.is_compiling, torch.is_grad_enabled
@@ -58,12 +58,12 @@ def probe_module(clocks: Clocks, patches: Patches):
 
     def make(call):
         def called(self, *args, **kwargs):
-            if compiling():  # first: whatever a compiled function reads, it is compiled for
+            if compiling():  # first: torch.compile guards on everything that a compiled function reads
                 return call(self, *args, **kwargs)
             clock, cls = clocks.clock, type(self)
             if clock.inside:
                 nested[cls] = nested.get(cls, 0) + 1
-                if nested[cls] == NESTED and not any(issubclass(other, cls) for other in outermost):
+                if nested[cls] == NESTED and not any(issubclass(outer, cls) for outer in outermost):
                     patches.shadow(cls, "__call__", call)
                 return call(self, *args, **kwargs)
             outermost.add(cls)
@@ -81,10 +81,10 @@ def probe_module(clocks: Clocks, patches: Patches):
 
 
 def probe_environment(clocks: Clocks, patches: Patches, rests: Rests, *, counted: bool):
-    """For the step or the reset of an environment, with all its wrappers, of which only the outermost counts."""
+    """For the step or the reset of an environment and of its wrappers. Only the outermost call counts."""
 
     def make(step):
-        nested = 0  # calls within another, until there is one that is not
+        nested = 0  # calls within another, until the first that is not
 
         def stepped(self, *args, **kwargs):
             nonlocal nested
@@ -105,7 +105,7 @@ def probe_environment(clocks: Clocks, patches: Patches, rests: Rests, *, counted
                 if counted:
                     clock.activity.counts[STEPS] += copies(self)
                 if rests.resting:
-                    rests.go_on(clock)
+                    rests.tick(clock)
                 else:
                     clock.activity.seconds[ENVIRONMENT] += clock.leave()
 
@@ -124,7 +124,7 @@ def copies(environment) -> int:
 
 
 def probe_backward(clocks: Clocks):
-    """For torch.autograd.backward, which Tensor.backward calls, and torch.autograd.grad."""
+    """For torch.autograd.grad, and for torch.autograd.backward, which Tensor.backward calls."""
 
     def make(backward):
         def learned(*args, **kwargs):
@@ -145,7 +145,7 @@ def probe_backward(clocks: Clocks):
 
 
 def optimizer_hooks(clocks: Clocks, rests: Rests):
-    """For before and after a step of any optimizer. A step that raises has no after."""
+    """Hooks that run before and after a step of any optimizer; after a step that raises, the second does not run."""
     import torch
 
     compiling = torch.compiler.is_compiling
@@ -175,7 +175,7 @@ def optimizer_hooks(clocks: Clocks, rests: Rests):
 
 
 def timed_sample(clocks: Clocks, sample, *args, **kwargs):
-    """What a buffer's `sample` returns."""
+    """Call a buffer's `sample` and time it. Returns its result."""
     clock = clocks.clock
     if clock.inside:
         return sample(*args, **kwargs)
@@ -190,7 +190,8 @@ def timed_sample(clocks: Clocks, sample, *args, **kwargs):
 
 
 def timed_learning(clocks: Clocks, method, *args, **kwargs):
-    """What a stage returns in which a library learns: all of it is learning, but for samples and environment steps."""
+    """Call a stage in which a library learns. Returns its result. All of its time is learning, except samples and
+    environment steps."""
     clock = clocks.clock
     if not clock.inside:
         clock.enter(perf_counter(), learning=False)

@@ -1,6 +1,6 @@
-"""rlrepro doctor --run --try: the same command again with a fix in its environment, and how fast each got ahead.
+"""rlrepro doctor --run --try: run the same command again with a fix in its environment, and compare their speed.
 
-The command runs unchanged before and after these, since one run of it says little where its processes compete: how far
+The command runs unchanged before and after these runs, since a single run says little if its processes compete: how far
 they get then varies from run to run.
 """
 
@@ -15,16 +15,16 @@ from rlrepro.doctor.live.report import Report
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
-ALIKE = 1.15  # a smaller ratio than this to any of the unchanged runs says nothing
-LEAST_SECONDS = 30.0  # that a run again may take, with its imports
+ALIKE = 1.15  # a smaller ratio to any of the unchanged runs means nothing
+LEAST_SECONDS = 30.0  # that a repeated run may take, with its imports
 CAUTION = "             each variant ran once, between unchanged runs: differences as small as theirs may be chance"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A run with these variables. `unit`, and how many there were per second in each unchanged run (`before`) and in
-    this (`after`), are None where that can't be said; then `remark` says why. It may also say that the variables had no
-    effect."""
+    """A run with these variables. `before` is the number of `unit` per second in each unchanged run, `after` in this
+    one. If they can't be compared, all three are None, and `remark` has the reason. `remark` may also be that the
+    variables had no effect."""
 
     variables: dict[str, str]
     unit: str | None = None
@@ -34,16 +34,16 @@ class Trial:
 
     @property
     def ratio(self) -> float | None:
-        """To the geometric mean of the unchanged runs."""
+        """The speed relative to the geometric mean of the unchanged runs."""
         return None if self.unit is None else self.after / geometric_mean(self.before)
 
     def __str__(self) -> str:
-        said = [] if self.unit is None else [f"{self._compared()} ({self._numbers()})"]
-        said += [self.remark] * (self.remark is not None)
-        return f"{' '.join(f'{name}={value}' for name, value in self.variables.items())}: {'; '.join(said)}"
+        parts = [] if self.unit is None else [f"{self._compared()} ({self._numbers()})"]
+        parts += [self.remark] * (self.remark is not None)
+        return f"{' '.join(f'{name}={value}' for name, value in self.variables.items())}: {'; '.join(parts)}"
 
     def _numbers(self) -> str:
-        return f"{' and '.join(f'{each:,.3g}' for each in self.before)}, now {self.after:,.3g}"
+        return f"{' and '.join(f'{rate:,.3g}' for rate in self.before)}, now {self.after:,.3g}"
 
     def _compared(self) -> str:
         if min(self.before) / ALIKE < self.after < max(self.before) * ALIKE:
@@ -52,34 +52,37 @@ class Trial:
 
 
 def variants(report: Report) -> list[dict[str, str]]:
-    """The variables to try, by what was seen of a run: as many threads as leave each process its share of the cores
-    (one, if it had no more than that), and threads that sleep while they wait."""
+    """The variables to try after a run: a number of threads that leaves each process its share of the cores (one, if
+    it had no more than that), and threads that sleep while they wait."""
     progress = Progress.of(report.notes)
     if progress.unit() is None:
         return []
-    budget, had = max(1, report.crowd.cores // progress.processes), _threads(report)
-    if had == 1:
+    budget, threads = max(1, report.crowd.cores // progress.processes), _threads(report)
+    if threads == 1:
         return []
-    budget = 1 if had is not None and had <= budget else budget
+    budget = 1 if threads is not None and threads <= budget else budget
     return [dict.fromkeys(THREADS, str(budget)), dict(ASLEEP)]
 
 
 def try_variants(
     command: Sequence[str], report: Report, *, folder: str | Path = ".", seconds: float | None = None, stdout=None
 ) -> list[Trial]:
-    """Run the command again with each of the variants, and then unchanged, each for at most as long as it was seen to
+    """Run the command again with each of the variants, and then unchanged, each for at most as long as the first
     run."""
     limit = seconds or max(LEAST_SECONDS, report.seconds)
 
-    def again(environment: dict[str, str]) -> tuple[Report, int]:
+    def run_again(environment: dict[str, str]) -> tuple[Report, int]:
         return run(command, folder=folder, seconds=limit, stdout=stdout, environment=environment)
 
-    tried = [(each, *again(each)) for each in variants(report)]
-    if all(status for _, _, status in tried):
-        return [_failed(each, status) for each, _, status in tried]
-    last, failed = again({})
+    runs = [(variables, *run_again(variables)) for variables in variants(report)]
+    if all(status for _, _, status in runs):
+        return [_failed(variables, status) for variables, _, status in runs]
+    last, failed = run_again({})
     unchanged = [report, last] if not failed and Progress.of(last.notes).unit() else [report]
-    return [_failed(each, status) if status else _trial(each, unchanged, seen) for each, seen, status in tried]
+    return [
+        _failed(variables, status) if status else _trial(variables, unchanged, changed)
+        for variables, changed, status in runs
+    ]
 
 
 def why_not(report: Report) -> str:
@@ -93,23 +96,23 @@ def _failed(variables: dict[str, str], status: int) -> Trial:
     return Trial(variables, remark=f"failed with status {status}")
 
 
-def _trial(variables: dict[str, str], unchanged: Sequence[Report], seen: Report) -> Trial:
+def _trial(variables: dict[str, str], unchanged: Sequence[Report], changed: Report) -> Trial:
     try:
-        compared = [compare(each.notes, seen.notes) for each in unchanged]
-    except NothingToCompare as why:
-        return Trial(variables, remark=str(why))
+        compared = [compare(report.notes, changed.notes) for report in unchanged]
+    except NothingToCompare as error:
+        return Trial(variables, remark=str(error))
     unit, _, after = compared[0]
-    before = tuple(after * slow / fast for _, slow, fast in compared)  # all for the same mix of steps
-    return Trial(variables, unit, before, after, _no_effect(variables, _threads(seen)))
+    before = tuple(after * old / new for _, old, new in compared)  # all for the same mix of steps
+    return Trial(variables, unit, before, after, _no_effect(variables, _threads(changed)))
 
 
 def _no_effect(variables: dict[str, str], threads: int | None) -> str | None:
-    asked = variables.get(THREADS[0])
-    if asked is None or threads is None or threads == int(asked):
+    requested = variables.get(THREADS[0])
+    if requested is None or threads is None or threads == int(requested):
         return None
     return f"the variable had no effect: a process had {threads} threads, from set_num_threads or its environment"
 
 
 def _threads(report: Report) -> int | None:
-    """torch's threads in the process that has the most."""
+    """The number of torch's threads in the process that has the most."""
     return max(report.notes.torch_threads.values(), default=None)

@@ -1,4 +1,4 @@
-"""with watch(): a training in this process."""
+"""with watch(): watch a training run in this process."""
 
 import sys
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ _running = []
 
 @contextmanager
 def watch(*, show: bool = True):
-    """Watch what runs in this block, in this process and of its children the threads, and say what is wrong.
+    """Watch this process and the threads of its children while the block runs, and report what is wrong.
 
-    Gives a Report, which is filled when the block ends, however it ends: `findings`, a list of Finding, and `str` of
-    it, which is printed unless `show` is False. What raises passes through.
+    Yields a Report, which is filled in when the block ends, also if it ends with an exception. `findings` is a list of
+    Finding; the report as a string is printed unless `show` is False. Exceptions are not suppressed.
 
-    Functions of torch, tianshou, Stable-Baselines3, TorchRL, RLlib and Pearl are replaced meanwhile, and put back. On a
-    GPU torch.cuda.max_memory_allocated begins anew with each stage of the training. Raises RuntimeError within another
-    watch.
+    During the block, functions of torch, tianshou, Stable-Baselines3, TorchRL, RLlib and Pearl are replaced; they are
+    put back at its end. On a GPU, each stage of the training resets torch.cuda.max_memory_allocated. Raises
+    RuntimeError within another watch.
     """
     if _running:
         raise RuntimeError("watch can't be used within another one: end that first")

@@ -5,7 +5,7 @@ import ast
 from rlrepro.doctor.ast_index import UNKNOWN, walk
 from rlrepro.doctor.finding import rule
 
-LARGE = 1000  # actions from which on storing all of them in each transition matters
+LARGE = 1000  # actions from which storing all of them in each transition matters
 STORING = ("extend", "add", "push", "append", "store", "set_at")
 
 
@@ -93,7 +93,7 @@ def _is_stored(module, call) -> bool:
     name = module.variable(call)
     for storing in module.methods(*STORING):
         for argument in (*storing.args, *(keyword.value for keyword in storing.keywords)):
-            inside = list(walk(argument))
-            if call in inside or (name and any(isinstance(node, ast.Name) and node.id == name for node in inside)):
+            nodes = list(walk(argument))
+            if call in nodes or (name and any(isinstance(node, ast.Name) and node.id == name for node in nodes)):
                 return True
     return False

@@ -6,7 +6,7 @@ from rlrepro.doctor.finding import rule
 SEARCHES = ">=2.0,<=2.0.1"  # 2.0.1 is the newest release that was checked
 TRAINERS = ("OffPolicyTrainerParams", "OffPolicyTrainingConfig")
 BUFFERS = ("ReplayBuffer", "VectorReplayBuffer", "PrioritizedReplayBuffer", "PrioritizedVectorReplayBuffer")
-SMALL = 10_000  # transitions, up to which a search takes milliseconds
+SMALL = 10_000  # transitions up to which a search takes milliseconds
 
 
 def _incremental(module, _):
@@ -30,15 +30,15 @@ def _incremental(module, _):
 def whole_buffer(module, project):
     """In 2.0.0 and 2.0.1, the trainer copies every stored transition after each collect to look for NaN in it, so
     training slows down as the buffer fills. `raise_on_nan_in_buffer` does not prevent it."""
-    why = project.versions.all_in(module, "tianshou", SEARCHES)
-    if not why or "incremental_nan_check" in module.text:
+    reason = project.versions.all_in(module, "tianshou", SEARCHES)
+    if not reason or "incremental_nan_check" in module.text:
         return
     calls = module.calls("tianshou", *BUFFERS)
     sizes = [module.value(call.args[0] if call.args else _size(module, call)) for call in calls]
-    known = bool(sizes) and all(isinstance(size, int) for size in sizes)
-    confidence = "medium" if not known else "high" if max(sizes) > SMALL else "low"
+    all_known = bool(sizes) and all(isinstance(size, int) for size in sizes)
+    confidence = "medium" if not all_known else "high" if max(sizes) > SMALL else "low"
     for call in module.calls("tianshou", *TRAINERS):
-        yield call, f"after each collect, every stored transition is searched for NaN, and {why}", confidence
+        yield call, f"after each collect, every stored transition is searched for NaN, and {reason}", confidence
 
 
 def _size(module, call):

@@ -3,7 +3,7 @@
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 
-ASKS_IN_A_LOOP = ">=0.12,<=0.14.1"
+POLLS = ">=0.12,<=0.14.1"
 
 
 def _patient(module, call):
@@ -20,10 +20,10 @@ def _patient(module, call):
     claims=("PE1", "PE3", "PE6"),
     autofix=_patient,
 )
-def parent_that_asks(module, project):
-    """From 0.12.0 to 0.14.1, the parent asks its workers in a loop whether they are done. If environments or other
+def polling_parent(module, project):
+    """From 0.12.0 to 0.14.1, the parent polls its workers in a loop that never sleeps. If environments or other
     training runs need that core, everything takes longer. After `load_state_dict`, transitions come one step late."""
-    if why := project.versions.all_in(module, "torchrl", ASKS_IN_A_LOOP):
+    if reason := project.versions.all_in(module, "torchrl", POLLS):
         for call in module.calls("torchrl", "ParallelEnv"):
             if module.value(module.argument(call, "use_buffers")) is not False:  # those wait on pipes
-                yield call, f"the parent keeps a core busy while environments step, and {why}", "medium"
+                yield call, f"the parent keeps a core busy while environments step, and {reason}", "medium"

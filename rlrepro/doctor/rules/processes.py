@@ -37,8 +37,8 @@ def _one_thread(module, call):
 )
 def no_limit(module, project):
     """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
-    (spinning). Small networks suffer too: torch shares the product of two states among threads from 24 inputs on (with
-    an Intel processor, only larger products), and Adam's step from 2,049 weights on."""
+    (spinning). Small networks suffer too: torch splits the product of two states across threads if there are 24 inputs
+    or more (with an Intel processor, only larger products), and Adam's step if there are 2,049 weights or more."""
     seen, likely = set(), {}
     for start in process_starts(module, project):
         if start.target is None or start.call in seen:
@@ -56,7 +56,7 @@ def no_limit(module, project):
                 any("cuda" in file.text for file in (module, start.target.module))
                 or is_locked(work.module, work.node)
                 or is_tiny([*project.imported_by(module), *reached.modules], one_state=keeps_results(reached))
-                or not all(can_run(project, other) for other in reached.modules)
+                or not all(can_run(project, reached_module) for reached_module in reached.modules)
             )
             yield start.call, message, "high" if work.sure and not idle else "low"
     for call, work in likely.items():
@@ -65,7 +65,7 @@ def no_limit(module, project):
 
 
 def _where(module, work) -> str:
-    """The line of the work, with its file if that is another one."""
+    """The line of the work, with its file if that is a different one."""
     line = work.node.lineno
     return f"line {line}" if work.module is module else f"{work.module.path.name}:{line}"
 
@@ -125,25 +125,25 @@ def workers(module, project):
 def _work_before(module, call):
     """The first training call that is sure to run before this one, in the same function, or None."""
     scope = module.scope(call)
-    later = {id(node) for node in (call, *module.ancestors(call))}
+    enclosing = {id(node) for node in (call, *module.ancestors(call))}
     for earlier in sorted(module.all_calls, key=lambda node: node.lineno):
         if earlier.lineno >= call.lineno or module.scope(earlier) is not scope or not trains(module, earlier):
             continue
-        sometimes = any(
+        is_conditional = any(
             isinstance(outer, ast.If | ast.Try | ast.Match)
-            and (id(outer) not in later or _branch(module, outer, earlier) != _branch(module, outer, call))
+            and (id(outer) not in enclosing or _branch(module, outer, earlier) != _branch(module, outer, call))
             for outer in module.ancestors(earlier)
         )
-        if not sometimes:
+        if not is_conditional:
             return earlier
     return None
 
 
 def _branch(module, outer, node) -> str:
-    """The part of a statement that contains a node: its body or its else."""
-    inner = next(part for part in (node, *module.ancestors(node)) if module.parents.get(part) is outer)
+    """The field of a statement that contains a node: its body or its else."""
+    child = next(child for child in (node, *module.ancestors(node)) if module.parents.get(child) is outer)
     fields = ((name, value if isinstance(value, list) else [value]) for name, value in ast.iter_fields(outer))
-    return next((name for name, values in fields if inner in values), "")
+    return next((name for name, values in fields if child in values), "")
 
 
 def _computes(module, environment: ast.ClassDef) -> bool:

@@ -23,7 +23,7 @@ from rlrepro.doctor.networks import NETWORK, arguments, is_without_graph, networ
 BLOCKS = (*FUNCTIONS, ast.For, ast.While, ast.With, ast.Module)
 LEARNS = ("backward", "optim", "evaluate_actions")
 LARGE = re.compile(r"\b(Conv[23]d|TransformerEncoder|MultiheadAttention)\(")
-MADE_WHOLE = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
+STACKERS = {"stack", "cat", "tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy", "concatenate", "array"}
 SAMPLES = {"random.sample", "random.choices", "numpy.random.choice"}
 ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|observations|obs_|transition|episode", re.I)
 
@@ -38,12 +38,12 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
 )
 def whole_at_once(module, project):
     """The gradient steps use minibatches because the whole rollout does not fit with gradients. The memory of this
-    pass is proportional to the rollout, whatever the minibatch size; without `no_grad` it also keeps the autograd
+    pass is proportional to the rollout, regardless of the minibatch size; without `no_grad` it also keeps the autograd
     graph."""
     confidence = _confidence(module, project)
     seen = set()  # report each block and rollout once
-    found = list(learning_loops(module, project))
-    for learning in found:
+    loops = list(learning_loops(module, project))
+    for learning in loops:
         function = module.function(learning.loop)
         for call in network_calls(module, function):
             if module.is_within(call, learning.loop) or _takes_parts_itself(module, project, call):
@@ -57,10 +57,10 @@ def whole_at_once(module, project):
                 message = f"{ast.unparse(call.func)} gets all of {whole} at once; line {learning.loop.lineno} takes "
                 yield call, message + "minibatches of it", "low" if is_without_graph(module, call) else confidence
     for call in module.methods("evaluate_actions"):
-        learning = "loss" in ast.unparse(module.function(call))  # then it is the gradient step itself
-        if (whole := _all_timesteps(call)) and not learning:
+        has_loss = "loss" in ast.unparse(module.function(call))  # then it is the gradient step itself
+        if (whole := _all_timesteps(call)) and not has_loss:
             yield call, f"evaluate_actions gets all timesteps of {whole} at once", "low"  # its images are optional
-    places = (advantages(module), kept_as_values(module), split_elsewhere(module, project, found))
+    places = (advantages(module), kept_as_values(module), split_elsewhere(module, project, loops))
     for call, whole in chain(*places, indexed_afterwards(module)):
         if not (_takes_parts_itself(module, project, call) or _is_drawn(module, module.function(call), whole)):
             yield call, f"{ast.unparse(call.func)} probably gets a whole rollout at once: {whole}", "low"
@@ -94,8 +94,8 @@ def no_minibatches(module, project):
 
 
 def _takes_parts_itself(module, project, call) -> bool:
-    """Whether what is called is a function of the project that learns, or that goes through its values part by part: it
-    takes its own minibatches."""
+    """Whether the call is to a function of the project that learns, or that processes its values part by part: it
+    splits them itself."""
     called = method_of_self(module, project, call) or project.definition(module, call.func)
     if called is None:
         return False
@@ -111,15 +111,15 @@ def _is_drawn(module, function, whole: str) -> bool:
         for target in node.targets
     }
     value = assigned.get(whole)
-    made_of = [value, *(assigned[name] for name in names_in(value) if name in assigned)] if value else []
-    return any(module.name(call.func) in SAMPLES for made in made_of for call in calls_in(made))
+    sources = [value, *(assigned[name] for name in names_in(value) if name in assigned)] if value else []
+    return any(module.name(call.func) in SAMPLES for source in sources for call in calls_in(source))
 
 
 def _confidence(module, project) -> str:
-    """Small networks take little memory however long the rollout is, so medium confidence requires a convolution or
+    """Small networks take little memory even with a long rollout. Medium confidence therefore requires a convolution or
     attention in what the module imports, and that the module itself learns."""
-    learns = any(word in module.text for word in LEARNS)
-    return "medium" if learns and any(LARGE.search(other.text) for other in project.imported_by(module)) else "low"
+    trains = any(word in module.text for word in LEARNS)
+    return "medium" if trains and any(LARGE.search(other.text) for other in project.imported_by(module)) else "low"
 
 
 def _all_timesteps(call: ast.Call) -> str | None:
@@ -135,14 +135,14 @@ def _stacked(module, function, loop, call) -> str | None:
     """The argument that was built before the loop from the lists of a rollout, or None if it is a sample of them."""
     if ".sample(" in ast.unparse(function):
         return None
-    outside = {}
+    assigned = {}
     for node in walk(function):
         if isinstance(node, ast.Assign) and not module.is_within(node, loop):
             for target in node.targets:
                 for part in target.elts if isinstance(target, ast.Tuple) else [target]:
-                    outside[ast.unparse(part)] = node.value
+                    assigned[ast.unparse(part)] = node.value
     for arg in arguments(call):
-        value = outside.get(ast.unparse(arg))
+        value = assigned.get(ast.unparse(arg))
         if value is not None and _is_rollout(value):
             return ast.unparse(arg)
     return None
@@ -152,9 +152,9 @@ def _is_rollout(value) -> bool:
     """Whether the value comes from a method such as collect, or is a tensor built from a rollout's lists."""
     calls = {last_name(node.func) for node in walk(value) if isinstance(node, ast.Call)}
     text = ast.unparse(value)
-    taken = "get" in calls and re.search(r"buf|memory|rollout", text)  # unlike sample, get returns everything
+    gets_all = "get" in calls and re.search(r"buf|memory|rollout", text)  # unlike sample, get returns everything
     return (
         bool(calls & {"rollout", "collect_rollout", "collect", "collect_trajectories"})
-        or bool(taken)
-        or (bool(calls & MADE_WHOLE) and bool(ROLLOUT.search(text)))
+        or bool(gets_all)
+        or (bool(calls & STACKERS) and bool(ROLLOUT.search(text)))
     )

@@ -1,4 +1,4 @@
-"""Rules for training runs, applied to the notes of a run."""
+"""Rules that are applied to the notes of a training run."""
 
 import math
 import statistics
@@ -13,10 +13,10 @@ from rlrepro.doctor.live.thread_stats import Crowd
 from rlrepro.doctor.rules.running_open import nan_search, spinning_parent, whole_train_batch
 from rlrepro.lab.units import format_value
 
-OVERSUBSCRIBED_SHARE = 0.1  # of the run, from which on oversubscription is not an accident
+OVERSUBSCRIBED_SHARE = 0.1  # of the run from which oversubscription is not an accident
 TRAINING_SHARE, TRAINING_SECONDS = 0.25, 1.0  # or of the training time, if that is long enough
 TIMES_LARGER = 2  # than the configured size: the last chunk of a pass may be merged into the one before
-ANYWHERE = 8  # the same outside of a library's stages, where a pass may be an evaluation
+ANYWHERE = 8  # the same outside of a library's stages, where a pass may belong to an evaluation
 REPEATED = 64  # samples with the same state
 RANGE, GROWTH = (
     2.0,
@@ -28,7 +28,7 @@ SMALL_PASSES = 2  # times smaller than a gradient step's batch
 
 
 def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Finding]:
-    """The findings of a run, from the notes of its processes and from their threads. Paths are relative to a folder."""
+    """The findings of a run, from the notes of its processes and their threads. Paths are relative to the folder."""
     findings = list(threads(notes, crowd, script))
     checks = (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions)
     for check in (*checks, nan_search, spinning_parent, whole_train_batch):
@@ -55,9 +55,9 @@ LIVE = {"words": (), "live": True}
 def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
     """Several processes each compute with one thread per core. Threads that wait for each other keep spinning on a
     core, and take it from the thread that they wait for."""
-    trained = Progress.of(notes).seconds
-    of_training = trained > TRAINING_SECONDS and crowd.oversubscribed_seconds > TRAINING_SHARE * trained
-    if not of_training and crowd.oversubscribed_seconds <= OVERSUBSCRIBED_SHARE * crowd.seconds:
+    seconds = Progress.of(notes).seconds
+    in_training = seconds > TRAINING_SECONDS and crowd.oversubscribed_seconds > TRAINING_SHARE * seconds
+    if not in_training and crowd.oversubscribed_seconds <= OVERSUBSCRIBED_SHARE * crowd.seconds:
         return
     message = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes competed for {crowd.cores} cores"
     if crowd.waited_seconds is not None:
@@ -85,8 +85,8 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
     if parts is not None:
         sizes |= {"the largest pass with gradients": parts.rows}
     if sizes and whole.rows > times * max(sizes.values()):
-        asked = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
-        message = f"{whole.rows:,} samples at once in {whole.place}, next to {asked}{_cost(notes, whole)}"
+        limits = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
+        message = f"{whole.rows:,} samples at once in {whole.place}, next to {limits}{_cost(notes, whole)}"
         yield finding_at("RUN002", whole.own or whole.place, message, confidence)
 
 
@@ -152,12 +152,13 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
     """Drawing a batch should take as long from a full buffer as from a nearly empty one."""
     for name, buffer in notes.buffers.items():
         for batch, seconds in buffer.seconds.items():
-            if (grown := trend(seconds)) is None:
+            if (growth := trend(seconds)) is None:
                 continue
-            exponent, (few, soon), (many, late) = grown
+            exponent, (rows, before), (max_rows, after) = growth
             message = (
-                f"{name}: a batch of {batch:,} took at least {format_value(soon, 's')} from {few:,} stored transitions "
-                f"and {format_value(late, 's')} from {many:,} (growth exponent {exponent:.2f}), in {buffer.place}"
+                f"{name}: a batch of {batch:,} took at least {format_value(before, 's')} from {rows:,} stored "
+                f"transitions and {format_value(after, 's')} from {max_rows:,} (growth exponent {exponent:.2f}), "
+                f"in {buffer.place}"
             )
             yield finding_at("RUN006", buffer.own or buffer.place, message)
 
@@ -178,8 +179,8 @@ def wide_transitions(notes: Notes) -> Iterator[Finding]:
     for name, buffer in notes.buffers.items():
         wide = {
             key: buffer.bytes[key]
-            for key, why in buffer.alike.items()
-            if buffer.bytes[key] >= WIDE_BYTES and ("action" in key or why == "computed by a network")
+            for key, reason in buffer.alike.items()
+            if buffer.bytes[key] >= WIDE_BYTES and ("action" in key or reason == "computed by a network")
         }
         if wide:
             parts = ", ".join(
@@ -194,12 +195,12 @@ def trend(seconds: dict[int, list[float]]) -> tuple[float, tuple[int, float], tu
     buffer fills, otherwise None. Uses the shortest time per size, which noise affects least; the exponent is the slope
     of a line through them on logarithmic axes."""
     times = {rows: min(samples) for rows, samples in sorted(seconds.items()) if rows > 0}
-    if len(times) < 2 or (many := max(times)) < RANGE * (few := min(times)):
+    if len(times) < 2 or (max_rows := max(times)) < RANGE * (min_rows := min(times)):
         return None
     line = statistics.linear_regression(*([math.log(value) for value in axis] for axis in (times, times.values())))
-    if line.slope < GROWTH or times[many] < SLOWER * times[few]:
+    if line.slope < GROWTH or times[max_rows] < SLOWER * times[min_rows]:
         return None
-    return line.slope, (few, times[few]), (many, times[many])
+    return line.slope, (min_rows, times[min_rows]), (max_rows, times[max_rows])
 
 
 def _cost(notes: Notes, large: Pass) -> str:

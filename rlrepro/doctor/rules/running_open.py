@@ -1,4 +1,4 @@
-"""Rules for training runs whose problem the newest release of a library still has."""
+"""Rules for training runs, for problems that the newest release of a library still has."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
 from rlrepro.lab.units import format_value
 
 LIVE = {"words": (), "live": True}
-SHARE = 0.1  # of the training time, from which on a search or a wait matters
-FEWEST = 10  # calls, below which a search may be the project's own, and a wait that of a start
-AWAKE = 0.5  # of the time of waiting
+SHARE = 0.1  # of the training time from which a search or a wait matters
+MIN_CALLS = 10  # with fewer, a search may be the project's own, and a wait may be part of the startup
+AWAKE = 0.5  # of the waiting time
 
 
 @rule(
@@ -42,13 +42,13 @@ def nan_search(notes: Notes) -> Iterator[Finding]:
     **LIVE,
 )
 def spinning_parent(notes: Notes) -> Iterator[Finding]:
-    """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv asks its workers in a loop whether they are
-    done. If environments or other training runs need that core, everything takes longer."""
+    """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv polls its workers in a loop that never sleeps.
+    If environments or other training runs need that core, everything takes longer."""
     wait = _spent(notes, WAIT)
     if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
-        awake, seconds = (format_value(each, "s") for each in (wait.awake_seconds, wait.seconds))
+        awake, total = (format_value(seconds, "s") for seconds in (wait.awake_seconds, wait.seconds))
         yield finding_at(
-            "RUN009", wait.own or wait.place, f"{awake} without sleeping in {seconds} of waiting for workers"
+            "RUN009", wait.own or wait.place, f"{awake} without sleeping in {total} of waiting for workers"
         )
 
 
@@ -65,17 +65,17 @@ def whole_train_batch(notes: Notes) -> Iterator[Finding]:
     that nothing uses: memory grows with `train_batch_size_per_learner`, and `minibatch_size` does not bound it."""
     values, size = notes.passes.get("with gradients for values"), notes.sizes.get("minibatch_size")
     if values is not None and values.rows > (size or 0):
-        asked = f", next to minibatch_size {size:,}" if size else ""
+        limit = f", next to minibatch_size {size:,}" if size else ""
         yield finding_at(
-            "RUN010", values.own or values.place, f"{values.rows:,} timesteps at once in {values.place}{asked}"
+            "RUN010", values.own or values.place, f"{values.rows:,} timesteps at once in {values.place}{limit}"
         )
 
 
 def _spent(notes: Notes, name: str) -> Spent | None:
-    """What a method took, where its calls matter beside the training time; the longest may be the only one that has
-    anything to do."""
+    """The time that a method took, if it is a relevant share of the training time without the longest call, which may
+    be the only one that has anything to do."""
     spent = notes.spent.get(name)
-    if spent is None or spent.calls < FEWEST:
+    if spent is None or spent.calls < MIN_CALLS:
         return None
     progress = Progress.of(notes)
     return spent if spent.seconds - spent.longest >= SHARE * progress.seconds * progress.watched else None

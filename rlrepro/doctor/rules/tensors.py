@@ -23,11 +23,11 @@ DEBUGS = re.compile(r"debug|(^|_)nan(_|$)", re.IGNORECASE)
 
 def _as_array(module, call):
     """Wrap the list in np.array, whose memory torch copies at once."""
-    short = next((name for name, full in module.imports.items() if full == "numpy"), None)
-    new = [] if short else imported(module, "import numpy as np", beside="torch")
+    alias = next((name for name, full in module.imports.items() if full == "numpy"), None)
+    new = [] if alias else imported(module, "import numpy as np", beside="torch")
     if new is None or not isinstance(call, ast.Call):  # it is not certain that the list holds arrays
         return []
-    return [replaced(call.args[0], f"{short or 'np'}.array({ast.unparse(call.args[0])})"), *new]
+    return [replaced(call.args[0], f"{alias or 'np'}.array({ast.unparse(call.args[0])})"), *new]
 
 
 @rule(
@@ -42,21 +42,21 @@ def _as_array(module, call):
 def tensor_from_list(module, project):
     """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once, and
     torch copies the result at once. PyTorch itself warns about this, once per process."""
-    others = []
+    remaining = []
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
             frequent = is_frequent(module, project, call) and not _optional(module, call)
             confidence = "medium" if frequent else "low"
             yield call, f"converts a list of arrays ({elements}) number by number", confidence
         elif call.args:
-            others.append(call)
-    for call in others:  # last, since a line has one finding
+            remaining.append(call)
+    for call in remaining:  # last, since a line gets only one finding
         if elements := likely_arrays(module, project, call.args[0]):
             yield call.func, f"{elements} is probably a list of arrays, which is converted number by number", "low"
 
 
 def _optional(module, call) -> bool:
-    """Whether an option of the command line or of the settings decides if the call is made."""
+    """Whether a command line option or a setting decides if the call runs."""
     tests = (words_of(ast.unparse(node.test)) for node in module.ancestors(call) if isinstance(node, ast.If))
     return any(words & OPTIONS for words in tests)
 
@@ -101,7 +101,7 @@ def _settings(module) -> Iterator[ast.expr]:
 
 
 def _is_switched_off(project) -> bool:
-    """Whether some file of the project ends what another has begun."""
+    """Whether some file of the project switches anomaly detection off."""
     return any(
         module.value(module.argument(call, "mode", 0)) is False
         for module in project.modules_with("set_detect_anomaly")
@@ -110,9 +110,9 @@ def _is_switched_off(project) -> bool:
 
 
 def _trains_nothing(module, project) -> bool:
-    """Whether a file trains with JAX or in Ray's processes instead of its own, names `backward` without calling it, or
-    is imported by no other and is a script that calls nothing that sounds like training, or a module that nothing
-    loads, such as a copy."""
+    """Whether a file trains with JAX or in Ray's processes, or names `backward` without calling it; or whether no other
+    file imports it, and it is a script without calls that look like training or a module that nothing loads, such as a
+    copy."""
     names = {full.split(".")[-1] for full in module.imports.values() if full.startswith("stable_baselines3.")}
     if module.packages() & ELSEWHERE and not names & ALGORITHMS and not any(map(is_gradient_step, module.all_calls)):
         return True
@@ -125,12 +125,14 @@ def _trains_nothing(module, project) -> bool:
         return False
     if not any(TRAINING.search(last_name(call.func)) for call in module.all_calls):
         return True
-    near = module.path.parents[:2]
-    is_loaded = any(other.path.parent in near for other in project.modules_with("importlib"))
+    nearby = module.path.parents[:2]
+    is_loaded = any(other.path.parent in nearby for other in project.modules_with("importlib"))
     if is_loaded or project.configures(module.path.stem) or is_script(project, module):
         return False
-    named = any(other is not module for other in project.modules_with(module.path.stem))
-    return not named or any(_is_copy(module, other) and project.importers(other) for other in project.namesakes(module))
+    is_mentioned = any(other is not module for other in project.modules_with(module.path.stem))
+    return not is_mentioned or any(
+        _is_copy(module, other) and project.importers(other) for other in project.namesakes(module)
+    )
 
 
 def _is_copy(module, other) -> bool:
@@ -142,7 +144,7 @@ def _conditional(module, call) -> bool:
     return any(isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test) for node in module.ancestors(call))
 
 
-def _called(module, assignment):
+def _as_call(module, assignment):
     target = ast.unparse(assignment.targets[0])
     return [replaced(assignment, f"{target}({ast.unparse(assignment.value)})")]
 
@@ -153,7 +155,7 @@ def _called(module, assignment):
     words=("set_default_validate_args",),
     fix="Call it: Normal.set_default_validate_args(False). An assignment only replaces the function.",
     chapter="07_your_own_code",
-    autofix=_called,
+    autofix=_as_call,
     fix_when_low=True,
 )
 def validation_assigned(module, project):
@@ -178,7 +180,7 @@ def loader_over_tensors(module, project):
     permutation gives the same minibatches in one operation each. Few programs spend much of their time on it."""
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
-        learned = shuffled or any(is_gradient_step(call) for call in module.all_calls)
+        trains = shuffled or any(is_gradient_step(call) for call in module.all_calls)
         dataset = module.argument(call, "dataset", 0)
-        if learned and (tensors_of(module, dataset) or is_in_memory(module, project, dataset)):
+        if trains and (tensors_of(module, dataset) or is_in_memory(module, project, dataset)):
             yield call, "each minibatch is fetched sample by sample and stacked again", "low"

@@ -1,4 +1,4 @@
-"""A rule for an environment variable that limits no threads."""
+"""A rule for an environment variable that has no effect on threads."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Rules for tianshou: its two batch sizes, and its releases."""
+"""Rules for tianshou's two batch sizes, and for its releases."""
 
 from rlrepro.doctor.ast_index import UNKNOWN
 from rlrepro.doctor.edits import after, imported, is_imported, replaced, stands_alone, with_argument
@@ -26,12 +26,12 @@ def _same_size(module, call):
 def _without_gradients(module, _):
     """For each collector that is assigned to a variable on a separate line."""
     new = [] if is_imported(module, "torch") else imported(module, "import torch", beside="tianshou")
-    named = [
+    wrapped = [
         after(module, module.parents[call], f"{name}.collect = torch.no_grad()({name}.collect)")
         for call in module.calls("tianshou", "Collector")
         if (name := module.variable(call)) and stands_alone(module, module.parents[call])
     ]
-    return [*new, *named] if named and new is not None else []
+    return [*new, *wrapped] if wrapped and new is not None else []
 
 
 @rule(
@@ -49,10 +49,10 @@ def whole_rollout(module, project):
     versions = project.versions
     if not versions.any_in(module, "tianshou", BROKEN):
         return
-    why = versions.all_in(module, "tianshou", BROKEN)
+    reason = versions.all_in(module, "tianshou", BROKEN)
     for call in module.calls("tianshou", "PPOPolicy"):
-        if why:
-            yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once, and {why}", "high"
+        if reason:
+            yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once, and {reason}", "high"
         else:
             yield call, "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: check your release", "low"
 
@@ -108,11 +108,11 @@ def no_size(module, project):
 def collecting(module, project):
     """In 1.2.0 to 2.0.1, the collector runs the actor with gradients, so the activations of each step are kept for a
     backward pass that never happens."""
-    why = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
-    if not why or "no_grad" in module.text:
+    reason = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
+    if not reason or "no_grad" in module.text:
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
-        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients that nothing uses, and {why}", "medium"
+        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients that nothing uses, and {reason}", "medium"
 
 
 def _largest_batch(module) -> int:

@@ -28,9 +28,13 @@ def _incremental(module, call):
 )
 def old_release(module, project):
     """Before 0.7.0, each call of `sample` copies the episode ids of all stored transitions before it compares them."""
-    if why := project.versions.all_in(module, "torchrl", COPIES_IDS):
+    if reason := project.versions.all_in(module, "torchrl", COPIES_IDS):
         for call in module.calls("torchrl", "SliceSampler"):
-            yield call, f"torchrl before 0.7.0 copies the ids of all stored transitions per sample, and {why}", "high"
+            yield (
+                call,
+                f"torchrl before 0.7.0 copies the ids of all stored transitions per sample, and {reason}",
+                "high",
+            )
 
 
 @rule(
@@ -165,12 +169,14 @@ def _is_one_of(module, node, variables) -> bool:
 
 def _common_loops(module, sampling, writing) -> bool:
     """Whether one loop contains both, or one class has methods for both, which are probably called alternately."""
-    inside = {id(node) for call in sampling for node in (*module.loops(call), *_methods_class(module, call))}
-    return any(id(node) in inside for call in writing for node in (*module.loops(call), *_methods_class(module, call)))
+    inside = {id(node) for call in sampling for node in (*module.loops(call), *_class_of_method(module, call))}
+    return any(
+        id(node) in inside for call in writing for node in (*module.loops(call), *_class_of_method(module, call))
+    )
 
 
-def _methods_class(module, call) -> list[ast.AST]:
+def _class_of_method(module, call) -> list[ast.AST]:
     """The class whose method contains the call, unless that method is `__init__`."""
     method = module.scope(call)
-    holder = module.parents.get(method)
-    return [holder] if isinstance(holder, ast.ClassDef) and getattr(method, "name", "") != "__init__" else []
+    parent = module.parents.get(method)
+    return [parent] if isinstance(parent, ast.ClassDef) and getattr(method, "name", "") != "__init__" else []

@@ -28,12 +28,12 @@ batch = TransitionBatch(
 saved, get_q_values = [], learner._critic.get_q_values
 
 
-def watched(*args, **kwargs):
+def recorded(*args, **kwargs):
     with saved_tensors_hooks(lambda tensor: saved.append(tensor.nbytes) or tensor, lambda tensor: tensor):
         return get_q_values(*args, **kwargs)
 
 
-learner._critic.get_q_values = watched
+learner._critic.get_q_values = recorded
 learner._actor_loss(batch).backward()
 unused = [name for name, weight in learner._critic.named_parameters() if weight.grad is not None]
 print(f"for the actor's loss, the critics keep {sum(saved):,} bytes to compute gradients of {len(unused)} of their")

@@ -20,6 +20,6 @@ class LargestResult(TorchDispatchMode):
 network = VanillaQValueNetwork(STATE, 2, hidden_dims=[64, 64], output_dim=1)
 with LargestResult() as largest:
     network.get_q_values(torch.rand(BATCH, STATE), torch.rand(BATCH, ACTIONS, 2))
-print(f"for {BATCH} states of {STATE} numbers, a tensor of {largest.numel:,} elements was made,")
-print(f"where hidden layers have {BATCH * ACTIONS * 64:,}")
+print(f"for {BATCH} states of {STATE} numbers, a tensor of {largest.numel:,} elements was created;")
+print(f"the activations of a hidden layer have {BATCH * ACTIONS * 64:,}")
 sys.exit(largest.numel >= BATCH * ACTIONS * STATE)

@@ -37,10 +37,10 @@ class TestVanillaQValueNetworkWithManyActions(unittest.TestCase):
                 expected = network(torch.cat([repeated, self.actions], dim=-1)).squeeze(-1)
                 values = network.get_q_values(self.states, self.actions)
                 torch.testing.assert_close(values, expected)
-                wanted = [self.states, *network.parameters()]
+                inputs = [self.states, *network.parameters()]
                 for grad, expected_grad in zip(
-                    torch.autograd.grad(values.square().sum(), wanted),
-                    torch.autograd.grad(expected.square().sum(), wanted),
+                    torch.autograd.grad(values.square().sum(), inputs),
+                    torch.autograd.grad(expected.square().sum(), inputs),
                     strict=True,
                 ):
                     torch.testing.assert_close(grad, expected_grad)

@@ -18,10 +18,8 @@ for _ in range(TRANSITIONS):
         next_state=torch.rand(4),
         next_available_actions=space,
     )
-tensors = [value for each in buffer.memory for value in vars(each).values() if isinstance(value, torch.Tensor)]
+tensors = [value for t in buffer.memory for value in vars(t).values() if isinstance(value, torch.Tensor)]
 stored = sum({tensor.data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}.values())
 table = ACTIONS * (2 * 4 + 1)  # bytes of the actions and their mask, once
-print(
-    f"{TRANSITIONS} transitions take {stored:,} bytes; the {ACTIONS:,} actions that they have in common take {table:,}"
-)
+print(f"{TRANSITIONS} transitions take {stored:,} bytes; the {ACTIONS:,} actions that they share take {table:,}")
 sys.exit(stored > 2 * table)

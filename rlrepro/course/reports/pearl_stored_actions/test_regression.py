@@ -8,17 +8,17 @@ from pearl.utils.instantiations.spaces.discrete_action import DiscreteActionSpac
 MAX_NUMBER_ACTIONS = 5
 
 
-def push(buffer: BasicReplayBuffer, now: list[int], later: list[int]) -> None:
+def push(buffer: BasicReplayBuffer, curr_actions: list[int], next_actions: list[int]) -> None:
     table = torch.arange(2.0 * MAX_NUMBER_ACTIONS).view(-1, 2)
     buffer.push(
         state=torch.rand(3),
-        action=table[now[0]],
-        reward=float(now[0]),
+        action=table[curr_actions[0]],
+        reward=float(curr_actions[0]),
         terminated=False,
         truncated=False,
-        curr_available_actions=DiscreteActionSpace([table[i] for i in now]),
+        curr_available_actions=DiscreteActionSpace([table[i] for i in curr_actions]),
         next_state=torch.rand(3),
-        next_available_actions=DiscreteActionSpace([table[i] for i in later]),
+        next_available_actions=DiscreteActionSpace([table[i] for i in next_actions]),
         max_number_actions=MAX_NUMBER_ACTIONS,
     )
 
@@ -32,18 +32,18 @@ class TestSharedAvailableActions(unittest.TestCase):
         buffer = BasicReplayBuffer(10)
         for _ in range(10):
             push(buffer, [0, 1, 2], [0, 1, 2])
-        for what in ("available_actions", "unavailable_actions_mask"):
-            self.assertEqual(len(storages(buffer, f"curr_{what}") | storages(buffer, f"next_{what}")), 1)
+        for name in ("available_actions", "unavailable_actions_mask"):
+            self.assertEqual(len(storages(buffer, f"curr_{name}") | storages(buffer, f"next_{name}")), 1)
 
     def test_actions_that_change_are_kept_apart(self) -> None:
         buffer = BasicReplayBuffer(10)
         steps = [([0, 1], [2, 3]), ([2, 3], [0, 1, 4]), ([0, 1, 4], [0, 1, 4]), ([0, 1, 4], [4])]
-        for now, later in steps:
-            push(buffer, now, later)
-        for transition, (now, later) in zip(buffer.memory, steps, strict=True):
-            for which, available in (("curr", now), ("next", later)):
-                actions = getattr(transition, f"{which}_available_actions")[0]
-                mask = getattr(transition, f"{which}_unavailable_actions_mask")[0]
+        for curr_actions, next_actions in steps:
+            push(buffer, curr_actions, next_actions)
+        for transition, (curr_actions, next_actions) in zip(buffer.memory, steps, strict=True):
+            for prefix, available in (("curr", curr_actions), ("next", next_actions)):
+                actions = getattr(transition, f"{prefix}_available_actions")[0]
+                mask = getattr(transition, f"{prefix}_unavailable_actions_mask")[0]
                 self.assertEqual((actions[~mask][:, 0] / 2).tolist(), [float(i) for i in available])
                 self.assertEqual(int((~mask).sum()), len(available))
 

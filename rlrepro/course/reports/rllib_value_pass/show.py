@@ -26,14 +26,14 @@ module, rows, saved = learner.module["default_policy"], [], []
 compute_values = module.compute_values
 
 
-def watched(batch, embeddings=None):
+def recorded(batch, embeddings=None):
     with saved_tensors_hooks(lambda tensor: saved.append(tensor.nbytes) or tensor, lambda tensor: tensor):
         values = compute_values(batch, embeddings)
     rows.append(len(values))
     return values
 
 
-module.compute_values = watched
+module.compute_values = recorded
 learner._learner_connector(rl_module=learner.module, batch={}, episodes=[episode], shared_data={})
 print(f"before the first minibatch of {MINIBATCH} timesteps, the value network got {max(rows):,} timesteps at once,")
 print(f"and {sum(saved):,} bytes were kept for a backward pass that never comes")

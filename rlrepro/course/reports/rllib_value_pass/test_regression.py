@@ -45,7 +45,7 @@ def make_episodes(module):
 
 
 def run_pipeline(learner):
-    """The train batch, and the values of each call of `compute_values`."""
+    """Return the train batch, and the values of each call to `compute_values`."""
     module, calls = learner.module["default_policy"], []
     compute_values = module.compute_values
 

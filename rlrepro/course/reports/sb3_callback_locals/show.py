@@ -11,9 +11,9 @@ def train():
     return weakref.ref(model.rollout_buffer)
 
 
-train()  # what it imports leaves cycles of its own
+train()  # its imports leave cycles of their own
 gc.collect()
-gc.disable()  # it runs when enough small objects were made, however large those are that it would free
+gc.disable()  # it runs after enough objects were created, regardless of the size of those that it would free
 buffers = [train() for _ in range(5)]
 alive = sum(buffer() is not None for buffer in buffers)
 print(f"of 5 deleted models, {alive} still hold their rollout buffers; {gc.collect():,} objects were in cycles")

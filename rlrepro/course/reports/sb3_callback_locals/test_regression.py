@@ -13,19 +13,19 @@ CASES = [
 ]
 
 
-class SeesLocals(BaseCallback):
-    """Looks at local variables of the training, as callbacks do."""
+class ReadsLocals(BaseCallback):
+    """Reads local variables of the training loop, as callbacks do."""
 
     def __init__(self):
         super().__init__()
-        self.seen = 0
+        self.num_rewards = 0
 
     def _on_training_start(self):
         assert "total_timesteps" in self.locals
 
     def _on_step(self):
         assert self.locals["self"] is self.model
-        self.seen += len(self.locals["rewards"])
+        self.num_rewards += len(self.locals["rewards"])
         return True
 
 
@@ -35,22 +35,22 @@ def test_model_is_freed_after_training(model_class, env_id, kwargs, kind):
     callbacks = {
         "none": None,
         "function": lambda locals_, globals_: "rewards" in locals_,
-        "list": CallbackList([SeesLocals()]),
+        "list": CallbackList([ReadsLocals()]),
     }
     model = model_class("MlpPolicy", env_id, device="cpu", **kwargs)
     gc.collect()
     gc.disable()
     try:
         model.learn(64, callback=callbacks.pop(kind))
-        freed = weakref.ref(model)
+        model_ref = weakref.ref(model)
         del model
-        assert freed() is None
+        assert model_ref() is None
     finally:
         gc.enable()
 
 
 @pytest.mark.parametrize("model_class, env_id, kwargs", CASES)
 def test_callbacks_see_local_variables(model_class, env_id, kwargs):
-    callback = SeesLocals()
+    callback = ReadsLocals()
     model_class("MlpPolicy", env_id, device="cpu", **kwargs).learn(64, callback=[callback])
-    assert callback.seen >= 64
+    assert callback.num_rewards >= 64

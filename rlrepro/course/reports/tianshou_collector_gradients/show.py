@@ -14,7 +14,7 @@ policy = DiscreteActorPolicy(actor=actor, action_space=env.action_space)
 collector = Collector(policy, env)
 collector.reset()
 
-saved = []  # bytes, whenever autograd keeps a tensor for a backward pass
+saved = []  # the bytes of each tensor that autograd keeps for a backward pass
 with saved_tensors_hooks(lambda tensor: saved.append(tensor.nbytes) or tensor, lambda tensor: tensor):
     collector.collect(n_step=10)
 print(f"10 steps were collected, and {sum(saved):,} bytes were kept for a backward pass that never comes")

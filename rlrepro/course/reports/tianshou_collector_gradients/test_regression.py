@@ -21,4 +21,4 @@ def test_collect_runs_policy_without_gradients() -> None:
 
     assert grad_modes
     assert not any(grad_modes)
-    assert torch.is_grad_enabled(), "collecting must leave the mode of its caller as it was"
+    assert torch.is_grad_enabled(), "collecting must not change the caller's grad mode"

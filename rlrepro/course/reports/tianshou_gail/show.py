@@ -17,7 +17,7 @@ for step in np.random.default_rng(0).standard_normal((1000, 8)).astype(np.float3
     buffer.add(Batch(**parts, terminated=False, truncated=False))
 actor = ContinuousActorProbabilistic(preprocess_net=Net(state_shape=3, hidden_sizes=(8,)), action_shape=2)
 policy = ProbabilisticActorPolicy(
-    actor=actor, dist_fn=lambda given: Independent(Normal(*given), 1), action_space=spaces.Box(-1, 1, (2,))
+    actor=actor, dist_fn=lambda loc_scale: Independent(Normal(*loc_scale), 1), action_space=spaces.Box(-1, 1, (2,))
 )
 critic = ContinuousCritic(preprocess_net=Net(state_shape=3, hidden_sizes=(8,)))
 disc = {"disc_net": torch.nn.Linear(5, 1), "disc_optim": AdamOptimizerFactory(), "expert_buffer": buffer}

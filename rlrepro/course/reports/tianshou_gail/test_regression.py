@@ -29,7 +29,7 @@ def test_gail_rewards_respect_max_batchsize() -> None:
     algorithm: GAIL = GAIL(
         policy=ProbabilisticActorPolicy(
             actor=ContinuousActorProbabilistic(preprocess_net=actor_net, action_shape=ACTION_DIM),
-            dist_fn=lambda given: Independent(Normal(*given), 1),
+            dist_fn=lambda loc_scale: Independent(Normal(*loc_scale), 1),
             action_space=spaces.Box(-1, 1, (ACTION_DIM,)),
         ),
         critic=ContinuousCritic(preprocess_net=critic_net),
@@ -49,5 +49,5 @@ def test_gail_rewards_respect_max_batchsize() -> None:
     batch = algorithm._preprocess_batch(batch, buffer, indices)
 
     assert sum(sizes) == 100
-    assert max(sizes) < 2 * MAX_BATCHSIZE, "split merges the last minibatch into the one before"
+    assert max(sizes) < 2 * MAX_BATCHSIZE, "`split` merges the last minibatch into the previous one"
     assert torch.allclose(torch.as_tensor(batch.rew), expected)

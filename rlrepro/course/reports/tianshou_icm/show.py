@@ -14,8 +14,8 @@ random = np.random.default_rng(0)
 obs, obs_next = random.standard_normal((2, 4096, 4)).astype(np.float32)
 rollout = Batch(obs=obs, obs_next=obs_next, act=random.integers(2, size=4096), rew=np.zeros(4096))
 
-saved = []  # bytes, whenever autograd keeps an activation for a backward pass
+saved = []  # the bytes of each activation that autograd keeps for a backward pass
 with saved_tensors_hooks(lambda tensor: saved.append(tensor.nbytes) or tensor, lambda tensor: tensor):
     icm._icm_preprocess_batch(rollout)
-print(f"while the policy is updated, {sum(saved):,} bytes are held for the update of the curiosity module after it")
+print(f"while the policy is updated, {sum(saved):,} bytes are held for the later update of the curiosity module")
 sys.exit(sum(saved) > 10 * (obs.nbytes + obs_next.nbytes))

@@ -28,7 +28,7 @@ def test_icm_holds_no_activations_while_wrapped_algorithm_updates() -> None:
     with saved_tensors_hooks(lambda t: saved.append(t.nbytes) or t, lambda t: t):
         icm._icm_preprocess_batch(batch)
 
-    activations = NUM_TRANSITIONS * HIDDEN * 4  # bytes, of one hidden layer
+    activations = NUM_TRANSITIONS * HIDDEN * 4  # bytes of one hidden layer
     assert sum(saved) < activations
     mse_loss, act_hat = reference(obs, act, obs_next)
     assert torch.equal(batch.policy.mse_loss, mse_loss)

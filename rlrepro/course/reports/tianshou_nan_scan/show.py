@@ -10,7 +10,7 @@ from tianshou.utils.net.common import Net
 
 
 class CountingBuffer(ReplayBuffer):
-    checked = 0  # transitions that were copied to look for NaN
+    checked = 0  # transitions that were copied and searched for NaN
 
     def hasnull(self) -> bool:
         CountingBuffer.checked += len(self)

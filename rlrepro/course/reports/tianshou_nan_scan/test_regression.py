@@ -38,10 +38,10 @@ def train(env: gym.Env, **options: bool) -> CountingBuffer:
     return buffer
 
 
-def test_trainer_does_not_search_the_whole_buffer_unasked() -> None:
+def test_trainer_does_not_search_the_whole_buffer_by_default() -> None:
     assert train(gym.make("CartPole-v1")).num_checks == 0
 
 
-def test_trainer_raises_on_nan_if_the_collector_is_asked_to() -> None:
+def test_trainer_raises_on_nan_if_the_collector_is_configured_to() -> None:
     with pytest.raises(MalformedBufferError):
         train(NaNRewards(gym.make("CartPole-v1")), raise_on_nan_in_buffer=True)

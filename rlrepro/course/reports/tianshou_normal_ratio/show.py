@@ -14,7 +14,7 @@ from torch.distributions import Normal
 networks = [Net(state_shape=4, hidden_sizes=(16,)) for _ in range(2)]
 actor = ContinuousActorProbabilistic(preprocess_net=networks[0], action_shape=(1,))
 action_space = spaces.Box(-1, 1, (1,))
-policy = ProbabilisticActorPolicy(actor=actor, dist_fn=lambda given: Normal(*given), action_space=action_space)
+policy = ProbabilisticActorPolicy(actor=actor, dist_fn=lambda loc_scale: Normal(*loc_scale), action_space=action_space)
 ppo = PPO(policy=policy, critic=ContinuousCritic(preprocess_net=networks[1]), optim=AdamOptimizerFactory())
 buffer = ReplayBuffer(32)
 for step in np.random.default_rng(0).standard_normal((32, 9)).astype(np.float32):

@@ -12,12 +12,12 @@ from tianshou.utils.torch_utils import policy_within_training_step
 from torch.distributions import Distribution, Independent, Normal
 
 
-def independent(given: tuple[torch.Tensor, torch.Tensor]) -> Distribution:
-    return Independent(Normal(*given), 1)
+def independent(loc_scale: tuple[torch.Tensor, torch.Tensor]) -> Distribution:
+    return Independent(Normal(*loc_scale), 1)
 
 
-def plain(given: tuple[torch.Tensor, torch.Tensor]) -> Distribution:
-    return Normal(*given)
+def plain(loc_scale: tuple[torch.Tensor, torch.Tensor]) -> Distribution:
+    return Normal(*loc_scale)
 
 
 @pytest.mark.parametrize("action_dim", [1, 3])

@@ -8,7 +8,7 @@ from torchrl.data import Binary, Composite, Unbounded
 from torchrl.envs import EnvBase, ParallelEnv
 
 
-class Slow(EnvBase):  # each step takes 20 ms, in which it needs no CPU
+class Slow(EnvBase):  # each step takes 20 ms, without using the CPU
     def __init__(self):
         super().__init__()
         self.observation_spec = Composite(observation=Unbounded(1))

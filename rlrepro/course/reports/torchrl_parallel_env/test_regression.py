@@ -9,7 +9,7 @@ from torchrl.envs import EnvBase, ParallelEnv
 
 
 class SleepingEnv(EnvBase):
-    """Takes that many seconds for each step, without using the CPU."""
+    """Each step takes this many seconds, without using the CPU."""
 
     def __init__(self, seconds=0.02):
         super().__init__()
@@ -41,7 +41,7 @@ class TestParallelWait:
             after = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
         finally:
             env.close()
-        # unlike the CPU time, the number of times that it slept does not depend on what else runs
+        # unlike the CPU time, the number of sleeps does not depend on what else is running
         assert after - before >= 50
 
     def test_dead_worker_is_still_noticed(self):

@@ -28,7 +28,7 @@ class TestSliceSamplerAfterWrite:
             rb.sample()
         assert largest.numel < size // 10
 
-    def test_a_sequence_does_not_recompute_them(self):
+    def test_a_sequence_does_not_recompute_boundaries(self):
         size = 100_000
         rb = ReplayBuffer(storage=LazyTensorStorage(size), batch_size=64)
         done = (torch.arange(size) % 100 == 99).unsqueeze(-1)
@@ -57,7 +57,7 @@ class TestSliceSamplerAfterWrite:
             data = {"episode": ids, ("next", "done"): done.unsqueeze(-1)}
             rb.extend(TensorDict(data, [count]))
             storage = rb.storage
-            if count == 1:  # without saying where
+            if count == 1:  # without recording which rows
                 storage[:]["episode"][0] = -1
                 storage[:]["next", "done"][0] = True
                 storage._bump_mutation_revision()

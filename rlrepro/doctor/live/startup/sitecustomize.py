@@ -1,11 +1,11 @@
-"""Python imports this when it starts, where the folder is on its path. It must fail in no process, whosever that is."""
+"""Python imports this at startup if this folder is on its path. It must never make a process fail."""
 
 import os
 import sys
 from pathlib import Path
 
-here = str(Path(__file__).parent)
-sys.path[:] = [each for each in sys.path if each != here]
+this_folder = str(Path(__file__).parent)
+sys.path[:] = [entry for entry in sys.path if entry != this_folder]
 folder = Path(os.environ.get("RLREPRO_DOCTOR_NOTES", "/nowhere"))
 try:
     if folder.is_dir():
@@ -15,8 +15,8 @@ try:
 except Exception as error:
     (folder / f"{os.getpid()}.failed").write_text(f"{sys.executable}: {type(error).__name__}: {error}")
 
-mine = sys.modules.pop("sitecustomize", None)
+this_module = sys.modules.pop("sitecustomize", None)
 try:
-    import sitecustomize  # noqa: F401, the one that would have been there
+    import sitecustomize  # noqa: F401, the one that this file hides
 except ImportError:
-    sys.modules["sitecustomize"] = mine
+    sys.modules["sitecustomize"] = this_module
