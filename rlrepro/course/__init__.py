@@ -1,1 +1,1 @@
-"""The course: notebooks are run, exercises checked, and the site built."""
+"""The course: runs the notebooks, checks the exercises, and builds the site."""

@@ -1,4 +1,4 @@
-"""A calculator of GPU memory that works on a page without a kernel: it interpolates between finished plans."""
+"""A calculator of GPU memory that works on a static page: it interpolates between plans made in advance."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -19,10 +19,10 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
 <p aria-live="polite"></p><div></div></div>
 <script>(() => {
   const plans = __PLANS__, root = document.getElementById("__ID__"), GIB = 2 ** 30;
-  const field = Object.fromEntries([...root.querySelectorAll("[name]")].map(each => [each.name, each]));
-  const [told, bars] = [root.querySelector("p[aria-live]"), root.lastElementChild];
+  const field = Object.fromEntries([...root.querySelectorAll("[name]")].map(control => [control.name, control]));
+  const [status, bars] = [root.querySelector("p[aria-live]"), root.lastElementChild];
   const table = () => plans[field.network.value][field.precision.value];
-  const at = (points, rows) => {  // piecewise linear
+  const interpolate = (points, rows) => {  // piecewise linear
     let i = 1;
     while (i < points.length - 1 && points[i][0] < rows) i++;
     const [[x, y], [x2, y2]] = [points[i - 1], points[i]];
@@ -30,7 +30,7 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
   };
   const largest = limit => {  // rows for which every stage stays within the limit; 0 if there are none
     let low = table().learn[0][0], high = table().learn.at(-1)[0];
-    const fits = rows => Object.values(table()).every(points => at(points, rows) <= limit);
+    const fits = rows => Object.values(table()).every(points => interpolate(points, rows) <= limit);
     if (!fits(low)) return 0;
     if (fits(high)) return high;
     while (high - low > 1) {
@@ -40,12 +40,12 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
     return low;
   };
   const draw = () => {
-    const rows = Math.round(2 ** field.rows.value), limit = field.gib.value * GIB, most = largest(limit);
-    const needed = Object.entries(table()).map(([name, points]) => [name, at(points, rows)]);
+    const rows = Math.round(2 ** field.rows.value), limit = field.gib.value * GIB, maxRows = largest(limit);
+    const needed = Object.entries(table()).map(([name, points]) => [name, interpolate(points, rows)]);
     const failing = needed.find(([, bytes]) => bytes > limit), end = table().learn.at(-1)[0];
-    told.textContent = `${rows.toLocaleString("en")} rows: ` +
+    status.textContent = `${rows.toLocaleString("en")} rows: ` +
       (failing ? `${failing[0]} does not fit` : "fits") + ` on ${field.gib.value} GiB. ` +
-      (most ? `The largest that fits is ${most === end ? "at least " : ""}${most.toLocaleString("en")}.`
+      (maxRows ? `The largest that fits is ${maxRows === end ? "at least " : ""}${maxRows.toLocaleString("en")}.`
             : "Not even the smallest number fits.");
     const scale = 95 / Math.max(limit, ...needed.map(([, bytes]) => bytes));
     bars.innerHTML = needed.map(([name, bytes]) =>
@@ -66,22 +66,22 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
 
 def tables(make_plan: Callable[..., Plan], networks: Iterable[str], rows: Iterable[int]) -> dict:
     """{network: {precision: {stage: [[rows, bytes needed], ...]}}}, from `make_plan(network, dtype)`."""
-    found = {}
+    plans = {}
     for network in networks:
-        found[network] = {}
-        for name, dtype in PRECISIONS.items():
+        plans[network] = {}
+        for precision, dtype in PRECISIONS.items():
             planned = make_plan(network, dtype)
-            needed = {size: planned.at(batch_size=size).needed for size in rows}
-            found[network][name] = {
-                stage: [[size, each[stage]] for size, each in needed.items()] for stage in planned.stages
+            bytes_by_rows = {size: planned.at(batch_size=size).needed for size in rows}
+            plans[network][precision] = {
+                stage: [[size, by_stage[stage]] for size, by_stage in bytes_by_rows.items()] for stage in planned.stages
             }
-    return found
+    return plans
 
 
 def calculator(plans: dict, *, gib: float = 8, rows: int = 256) -> HTML:
     """The calculator, set to a card of `gib` GiB and minibatches of `rows`. It interpolates between the plans."""
-    given = {"id": f"calculator-{uuid4().hex}", "plans": json.dumps(plans), "gib": f"{gib:g}", "rows": str(rows)}
+    values = {"id": f"calculator-{uuid4().hex}", "plans": json.dumps(plans), "gib": f"{gib:g}", "rows": str(rows)}
     page = PAGE
-    for name, text in {**given, "buggy": BUGGY, "upstream": UPSTREAM}.items():
-        page = page.replace(f"__{name.upper()}__", text)
+    for name, value in {**values, "buggy": BUGGY, "upstream": UPSTREAM}.items():
+        page = page.replace(f"__{name.upper()}__", value)
     return HTML(page)

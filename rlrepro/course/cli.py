@@ -25,9 +25,9 @@ def reproduce(only, profile, device, out, parameters, notebooks):
 
     if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
         raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
-    done = reproduce(only, profile, device, out, dict(parameters), notebooks)
-    complete = _print_verdicts(out, False, {run.name for run in done if not run.error})
-    failed = [run for run in done if run.error]
+    runs = reproduce(only, profile, device, out, dict(parameters), notebooks)
+    complete = _print_verdicts(out, False, {run.name for run in runs if not run.error})
+    failed = [run for run in runs if run.error]
     for run in failed:
         click.secho(f"{run.name} failed at {run.error}", fg="red", err=True)
         click.echo(f"  partial notebook: {run.path}", err=True)
@@ -45,7 +45,7 @@ def verdicts(folder, as_json):
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def stability(runs):
-    """Compare the verdicts of several runs on one machine, by their folders. Exits with 1 if firm ones differ."""
+    """Compare the verdicts of several runs on one machine, given their folders. Exits with 1 if firm ones differ."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.command import print_stability
 
@@ -78,10 +78,10 @@ def book(run, out):
     from rlrepro.course.site.build import BookFailed, build
 
     try:
-        old = runner.outdated(run)
-        for done in runner.run_notebooks(old, run, runner.parameters_of_run(run)) if old else ():
-            click.echo(f"{done.name} {'failed at ' + done.error if done.error else 'ran'}: {done.path}")
-            if done.error:
+        outdated = runner.outdated(run)
+        for executed in runner.run_notebooks(outdated, run, runner.parameters_of_run(run)) if outdated else ():
+            click.echo(f"{executed.name} {'failed at ' + executed.error if executed.error else 'ran'}: {executed.path}")
+            if executed.error:
                 sys.exit(1)
         click.echo(f"the site: {build(run, out)}")
     except (BookFailed, NothingToShow, runner.Busy, runner.UnknownNotebook, OSError) as error:
@@ -105,17 +105,18 @@ def pack(run, to):
 @click.command()
 @click.argument("report_id", metavar="[ID]", required=False)
 def report(report_id):
-    """Print a report of a problem that a library's newest release still has: where, what was measured, the cause, the
-    smallest change that fixes it, a script that shows it and a regression test. Without an ID, list the reports."""
+    """Print a report of a problem that a library's newest release still has: where it is, what was measured, the
+    cause, the smallest change that fixes it, a script that shows it and a regression test. Without an ID, list the
+    reports."""
     from rlrepro.course.reports import render, reports
 
-    known = reports()
-    if report_id and report_id not in known:
-        raise click.UsageError(f"no report {report_id!r}; there are {', '.join(known)}")
+    by_id = reports()
+    if report_id and report_id not in by_id:
+        raise click.UsageError(f"no report {report_id!r}; there are {', '.join(by_id)}")
     if report_id:
-        click.echo(render(known[report_id]))
+        click.echo(render(by_id[report_id]))
     else:
-        click.echo("\n".join(f"{each.id:30}{each.title}" for each in known.values()))
+        click.echo("\n".join(f"{entry.id:30}{entry.title}" for entry in by_id.values()))
 
 
 COMMANDS = (reproduce, verdicts, stability, slides, book, pack, report)

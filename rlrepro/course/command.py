@@ -1,4 +1,4 @@
-"""`rlrepro reproduce`: the notebooks, run one after another, with what is said meanwhile."""
+"""`rlrepro reproduce`: run the notebooks one after another, and print a line about each."""
 
 import json
 import logging
@@ -22,20 +22,20 @@ def reproduce(
     values = {"profile": profile, **{name: _literal(value) for name, value in parameters.items()}}
     try:
         values["device"] = str(resolve_device(device))
-        chosen = runner.find_notebooks(only, folder or runner.NOTEBOOKS)
-        runner.check_parameters(chosen, values)
+        notebooks = runner.find_notebooks(only, folder or runner.NOTEBOOKS)
+        runner.check_parameters(notebooks, values)
     except (ValueError, NoGPUError) as error:
         raise click.UsageError(str(error)) from None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the kernel and its processes
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, it ends the kernel and its processes
     runs = []
     try:
-        for run in runner.run_notebooks(chosen, out, values):
+        for run in runner.run_notebooks(notebooks, out, values):
             click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
             runs.append(run)
     except (runner.Busy, OSError) as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
-        logging.disable()  # or the end of its kernel is reported too
+        logging.disable()  # otherwise, the end of the kernel is logged too
         raise
     return runs
 

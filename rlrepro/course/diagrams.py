@@ -1,4 +1,4 @@
-"""Drawings of how something works that is easily misunderstood. Nothing in them was measured."""
+"""Drawings of mechanisms that are easily misunderstood. Nothing in them was measured."""
 
 import random
 
@@ -61,31 +61,31 @@ def ppo_update():
 def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
     """A ring of `capacity` places after `written` transitions in episodes of `episode` steps: what is left of each."""
     figure, axes = drawing(f"{written} transitions written to a ring of {capacity} places", height=2.3)
-    at = written % capacity
-    left = {}
+    write_position = written % capacity
+    remaining = {}
     for step in range(max(0, written - capacity), written):
-        left.setdefault(step // episode, []).append(step)
-    for place in range(capacity):
-        axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=FREE))
-        axes.text(place + 0.47, -0.12, str(place), ha="center", va="top", color=figures.NEUTRAL, fontsize=9)
-    for number, steps in left.items():
+        remaining.setdefault(step // episode, []).append(step)
+    for slot in range(capacity):
+        axes.add_patch(Rectangle((slot, 0), 0.94, 1, facecolor=FREE))
+        axes.text(slot + 0.47, -0.12, str(slot), ha="center", va="top", color=figures.NEUTRAL, fontsize=9)
+    for number, steps in remaining.items():
         for step in steps:
-            place = step % capacity
-            axes.add_patch(Rectangle((place, 0), 0.94, 1, facecolor=EPISODES[number % len(EPISODES)]))
+            slot = step % capacity
+            axes.add_patch(Rectangle((slot, 0), 0.94, 1, facecolor=EPISODES[number % len(EPISODES)]))
             last = (step + 1) % episode == 0
             text = f"{number}\nend" if last else str(number)
-            axes.text(place + 0.47, 0.5, text, ha="center", va="center", color="white", fontweight="bold", fontsize=10)
+            axes.text(slot + 0.47, 0.5, text, ha="center", va="center", color="white", fontweight="bold", fontsize=10)
     axes.annotate(
         "next write",
-        (at + 0.47, 1.03),
-        (at + 0.47, 1.75),
+        (write_position + 0.47, 1.03),
+        (write_position + 0.47, 1.75),
         ha="center",
         color=figures.BUGGY,
         fontweight="bold",
         arrowprops={"arrowstyle": "-|>", "color": figures.BUGGY, "lw": 2},
     )
     contents = []
-    for number, steps in left.items():
+    for number, steps in remaining.items():
         finished = steps[-1] == number * episode + episode - 1
         cut = len(steps) < episode and finished
         contents.append(f"episode {number}: {len(steps)} steps{', cut' if cut else '' if finished else ', not ended'}")
@@ -94,31 +94,33 @@ def ring_buffer(written: int, *, capacity: int = 8, episode: int = 4):
     axes.set_ylim(-1.3, 2.1)
     figure.described = (
         f"A ring buffer of {capacity} places after {written} transitions in episodes of {episode}; the next write goes "
-        f"to place {at}. In it: {'; '.join(contents)}."
+        f"to place {write_position}. In it: {'; '.join(contents)}."
     )
     return figure
 
 
 def cores_over_time(*, cores: int = 4, steps: int = 36):
     """Four training runs on four cores over time: with one thread each, and with as many each as there are cores."""
-    figure, both = drawing(
+    figure, panels = drawing(
         "Four training runs on four cores: the same work, done by one thread or by four", height=5, rows=2
     )
-    told = []
-    for axes, threads in zip(both, (1, cores), strict=True):
-        slots, done = _schedule(cores, processes=4, threads=threads, steps=steps)
-        for core, step, process, works in slots:
-            look = {"facecolor": EPISODES[process]} if works else {"facecolor": "white", "hatch": "////"}
-            axes.add_patch(Rectangle((step, core), 0.95, 0.85, edgecolor=EPISODES[process], lw=0.6, **look))
-        share = sum(works for *_, works in slots) / len(slots)
+    summaries = []
+    for axes, threads in zip(panels, (1, cores), strict=True):
+        slots, finished = _schedule(cores, processes=4, threads=threads, steps=steps)
+        for core, step, process, working in slots:
+            style = {"facecolor": EPISODES[process]} if working else {"facecolor": "white", "hatch": "////"}
+            axes.add_patch(Rectangle((step, core), 0.95, 0.85, edgecolor=EPISODES[process], lw=0.6, **style))
+        share = sum(working for *_, working in slots) / len(slots)
         name = "1 thread each" if threads == 1 else f"{threads} threads each"
-        axes.text(0, -0.35, f"{name}: {done} operations finished, {share:.0%} of the time at work", fontweight="bold")
+        axes.text(
+            0, -0.35, f"{name}: {finished} operations finished, {share:.0%} of the time at work", fontweight="bold"
+        )
         for core in range(cores):
             axes.text(-0.4, core + 0.42, f"core {core}", ha="right", va="center", fontsize=9, color=figures.NEUTRAL)
         axes.set_xlim(-3.5, steps)
         axes.set_ylim(cores, -1)
-        told.append(f"{name}: {done} operations finished, {share:.0%} of the time at work")
-    both[1].text(
+        summaries.append(f"{name}: {finished} operations finished, {share:.0%} of the time at work")
+    panels[1].text(
         steps / 2,
         cores + 0.2,
         "time →    a colour for each run; filled: at work; hatched: "
@@ -127,37 +129,37 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
         va="top",
         fontsize=9,
     )
-    both[1].set_ylim(cores + 0.8, -1)
-    figure.described = "A drawing of four cores over time, shared by four training runs. " + ". ".join(told) + "."
+    panels[1].set_ylim(cores + 0.8, -1)
+    figure.described = "A drawing of four cores over time, shared by four training runs. " + ". ".join(summaries) + "."
     return figure
 
 
 def _schedule(cores: int, *, processes: int, threads: int, steps: int, turn: int = 3) -> tuple[list, int]:
-    """Cores given to threads in turns of `turn` steps. An operation is `cores` steps of work, divided among the threads
+    """Give cores to threads in turns of `turn` steps. An operation is `cores` steps of work, divided among the threads
     of a process; a thread that has done its share spins until the others have.
 
-    Returns (core, step, process, works) for each slot, and how many operations were finished.
+    Returns (core, step, process, working) for each slot, and how many operations were finished.
     """
     share = cores // threads
-    remaining = {(process, thread): share for process in range(processes) for thread in range(threads)}
-    waiting = list(remaining)
+    work_left = {(process, thread): share for process in range(processes) for thread in range(threads)}
+    waiting = list(work_left)
     random.Random(0).shuffle(waiting)
     running, slots, finished = {}, [], 0
     for step in range(steps):
         for core in range(cores):
-            holder, since = running.get(core, (None, step))
-            if holder is None or step - since >= turn:
+            holder, start = running.get(core, (None, step))
+            if holder is None or step - start >= turn:
                 if holder is not None:
                     waiting.append(holder)
                 running[core] = (waiting.pop(0), step)
         for core, (holder, _) in running.items():
-            works = remaining[holder] > 0
-            remaining[holder] -= works
-            slots.append((core, step, holder[0], works))
+            working = work_left[holder] > 0
+            work_left[holder] -= working
+            slots.append((core, step, holder[0], working))
         for process in range(processes):
             team = [(process, thread) for thread in range(threads)]
-            if not any(remaining[member] for member in team):
-                remaining.update(dict.fromkeys(team, share))
+            if not any(work_left[member] for member in team):
+                work_left.update(dict.fromkeys(team, share))
                 finished += 1
     return slots, finished
 

@@ -10,45 +10,47 @@ NO_GRADIENTS, GRADIENTS, CHECKPOINTS = "without gradients", "with gradients", "w
 LAYERS, EVERY = 6, 3  # of the network; from one checkpoint to the next
 
 
-def live_layers(*ways: str):
-    """Which outputs of a network's layers are in memory at each operator, for each of these ways to compute."""
-    figure, panels = drawing("What is in memory while a network computes", height=2.3 * len(ways), rows=len(ways))
-    told, by_way = [], {way: live_by_moment(way) for way in ways}
-    for axes, (way, moments) in zip(panels if len(ways) > 1 else [panels], by_way.items(), strict=True):
-        most = max(map(len, moments))
+def live_layers(*modes: str):
+    """Which outputs of a network's layers are in memory at each operator, in each of these modes."""
+    figure, panels = drawing("What is in memory while a network computes", height=2.3 * len(modes), rows=len(modes))
+    summaries, by_mode = [], {mode: live_by_moment(mode) for mode in modes}
+    for axes, (mode, moments) in zip(panels if len(modes) > 1 else [panels], by_mode.items(), strict=True):
+        peak = max(map(len, moments))
         for column, live in enumerate(moments):
             for layer, role in live.items():
                 color = {"computed": figures.BUGGY, "read": figures.UPSTREAM, "kept": "#BBBBBB"}[role]
                 axes.add_patch(Rectangle((column, layer), 0.9, 0.85, facecolor=color))
-        axes.text(0, LAYERS + 1.2, f"{way}: at most {most} at once", fontweight="bold", va="bottom")
+        axes.text(0, LAYERS + 1.2, f"{mode}: at most {peak} at once", fontweight="bold", va="bottom")
         axes.text(-0.2, 0.4, "input", ha="right", va="center", fontsize=9)
         axes.text(-0.2, LAYERS + 0.4, f"layer {LAYERS}", ha="right", va="center", fontsize=9)
-        axes.set_xlim(-2, max(map(len, by_way.values())))
+        axes.set_xlim(-2, max(map(len, by_mode.values())))
         axes.set_ylim(-0.2, LAYERS + 2)
-        told.append(f"{way}: at most {most} of the {LAYERS + 1} outputs at once")
-    words = "time →   orange: being computed; blue: being read; grey: kept for later"
-    axes.text(0, -0.4, words, va="top", fontsize=9)
+        summaries.append(f"{mode}: at most {peak} of the {LAYERS + 1} outputs at once")
+    caption = "time →   orange: being computed; blue: being read; grey: kept for later"
+    axes.text(0, -0.4, caption, va="top", fontsize=9)
     axes.set_ylim(-1.2, LAYERS + 2)
-    figure.described = f"A drawing of a network of {LAYERS} layers, operator by operator. {'. '.join(told)}."
+    figure.described = f"A drawing of a network of {LAYERS} layers, operator by operator. {'. '.join(summaries)}."
     return figure
 
 
-def live_by_moment(way: str) -> list[dict[int, str]]:
+def live_by_moment(mode: str) -> list[dict[int, str]]:
     """The outputs in memory at each operator, by layer (0 is the input): "computed", "read" or "kept". In the backward
-    pass, what is computed are gradients, which take the places of the outputs that they belong to."""
+    pass, gradients are computed; each takes the place of the output that it belongs to."""
     forward = [{layer - 1: "read", layer: "computed"} for layer in range(1, LAYERS + 1)]
-    if way == NO_GRADIENTS:
+    if mode == NO_GRADIENTS:
         return forward
-    kept = range(0, LAYERS + 1, EVERY if way == CHECKPOINTS else 1)
-    moments = [{old: "kept" for old in kept if old < layer} | now for layer, now in enumerate(forward, 1)]
-    have = {layer for layer in kept if layer < LAYERS}
+    saved = range(0, LAYERS + 1, EVERY if mode == CHECKPOINTS else 1)
+    moments = [{index: "kept" for index in saved if index < layer} | roles for layer, roles in enumerate(forward, 1)]
+    in_memory = {layer for layer in saved if layer < LAYERS}
     for layer in range(LAYERS, 0, -1):
-        if layer - 1 not in have:  # compute the outputs since the last checkpoint again
-            for again in range(max(have) + 1, layer):
-                moments.append(dict.fromkeys([*have, layer], "kept") | {again - 1: "read", again: "computed"})
-                have.add(again)
-        moments.append(dict.fromkeys(have, "kept") | {layer: "read", layer - 1: "computed"})
-        have.discard(layer - 1)
+        if layer - 1 not in in_memory:  # recompute the outputs since the last checkpoint
+            for recomputed in range(max(in_memory) + 1, layer):
+                moments.append(
+                    dict.fromkeys([*in_memory, layer], "kept") | {recomputed - 1: "read", recomputed: "computed"}
+                )
+                in_memory.add(recomputed)
+        moments.append(dict.fromkeys(in_memory, "kept") | {layer: "read", layer - 1: "computed"})
+        in_memory.discard(layer - 1)
     return moments
 
 
@@ -62,14 +64,14 @@ def caching_allocator():
             color = figures.BUGGY if block < live else figures.UPSTREAM if block < reserved else FREE
             axes.add_patch(Rectangle((x, 0.5 * block), 2, 0.44, facecolor=color))
         axes.text(x + 1, 6.2, name, ha="center", va="bottom", fontweight="bold", fontsize=10)
-    words = "orange: in tensors; blue: reserved for the next tensor, and shown as used by nvidia-smi; grey: free"
-    axes.text(0, -0.3, words, va="top", fontsize=9)
+    caption = "orange: in tensors; blue: reserved for the next tensor, and shown as used by nvidia-smi; grey: free"
+    axes.text(0, -0.3, caption, va="top", fontsize=9)
     axes.set_xlim(-0.2, 11.4)
     axes.set_ylim(-1, 7)
-    shown = "; ".join(
+    summary = "; ".join(
         f"{name}: {live} of 12 blocks in tensors, {reserved} reserved" for name, live, reserved in moments
     )
-    figure.described = f"A drawing of a GPU's memory at four moments. {shown}. nvidia-smi shows what is reserved."
+    figure.described = f"A drawing of a GPU's memory at four moments. {summary}. nvidia-smi shows what is reserved."
     return figure
 
 
@@ -82,11 +84,11 @@ def fake_tensor():
             axes.text(x, 3.7 - 0.6 * line, text, va="center", family="monospace", fontsize=9.5)
         for row in range(3):
             for column in range(9):
-                look = {"facecolor": figures.UPSTREAM} if has_data else {"facecolor": "none", "ls": ":"}
-                axes.add_patch(Rectangle((x + 0.5 * column, 0.5 * row), 0.44, 0.42, edgecolor=figures.NEUTRAL, **look))
+                style = {"facecolor": figures.UPSTREAM} if has_data else {"facecolor": "none", "ls": ":"}
+                axes.add_patch(Rectangle((x + 0.5 * column, 0.5 * row), 0.44, 0.42, edgecolor=figures.NEUTRAL, **style))
     axes.annotate("", (5.6, 3.1), (4.4, 3.1), arrowprops={"arrowstyle": "-|>", "color": figures.NEUTRAL, "lw": 1.8})
-    words = "An operator on fakes finds the shape of its result. Bytes are counted, and none are allocated."
-    axes.text(0, -0.3, words, va="top", fontsize=9)
+    caption = "An operator on fakes finds the shape of its result. Bytes are counted, and none are allocated."
+    axes.text(0, -0.3, caption, va="top", fontsize=9)
     axes.set_xlim(-0.2, 11)
     axes.set_ylim(-0.9, 5)
     figure.described = (

@@ -1,7 +1,7 @@
 """Everything that a machine without a network needs to run the course from a checkout: wheels and overlays.
 
-The target is a Linux machine on x86-64 that has torch. Packages are bundled in the versions installed here, following
-their requirements from rlrepro's on, unless the target has a version that satisfies them.
+The target is a Linux machine on x86-64 that has torch. Packages are bundled in the versions installed here:
+rlrepro's requirements and theirs, unless the target has a version that satisfies them.
 """
 
 import re
@@ -33,7 +33,7 @@ NOT_BUNDLED = {  # and why
 
 
 class CannotCarry(RuntimeError):
-    """The bundle can't be made for that machine."""
+    """The bundle can't be built for that machine."""
 
 
 def read_packages(file: Path) -> dict[str, str]:
@@ -56,24 +56,24 @@ def read_packages(file: Path) -> dict[str, str]:
 
 
 def missing_packages(required: Iterable[str], python: str, on_target: Mapping[str, str]) -> dict[str, str]:
-    """The packages to bundle, with the version installed here: what `required` needs on that Python, with its own
-    requirements, except for packages that are `on_target` in a version that satisfies them.
+    """The packages to bundle, with the version installed here: what `required` needs on that Python, including
+    indirect requirements, except for packages that are `on_target` in a version that satisfies them.
 
     Raises CannotCarry if the target's torch has the wrong version, or a package is not installed here.
     """
     target = LINUX | {"python_version": python, "python_full_version": f"{python}.0"}
     bundled, seen = {}, set()
-    waiting = [("rlrepro", "", text) for text in required]
-    while waiting:
-        parent, extra, text = waiting.pop(0)  # breadth first, so that errors name rlrepro's own requirements first
-        needed = Requirement(text)
-        name = canonicalize_name(needed.name)
-        if needed.marker and not needed.marker.evaluate(target | {"extra": extra}):
+    queue = [("rlrepro", "", text) for text in required]
+    while queue:
+        parent, extra, text = queue.pop(0)  # breadth first, so that errors name rlrepro's own requirements first
+        requirement = Requirement(text)
+        name = canonicalize_name(requirement.name)
+        if requirement.marker and not requirement.marker.evaluate(target | {"extra": extra}):
             continue
-        satisfied = name in on_target and needed.specifier.contains(on_target[name], prereleases=True)
+        satisfied = name in on_target and requirement.specifier.contains(on_target[name], prereleases=True)
         if name == "torch" and name in on_target and not satisfied:
             raise CannotCarry(
-                f"{parent} needs {name}{needed.specifier}, and the target has {on_target[name]}: change it there"
+                f"{parent} needs {name}{requirement.specifier}, and the target has {on_target[name]}: change it there"
             )
         if satisfied or name in NOT_BUNDLED:
             continue
@@ -81,13 +81,13 @@ def missing_packages(required: Iterable[str], python: str, on_target: Mapping[st
             bundled[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             raise CannotCarry(
-                f"{parent} needs {name}{needed.specifier} on Python {python}, and it is not installed here. "
-                f"Run: python -m pip install '{name}{needed.specifier}'"
+                f"{parent} needs {name}{requirement.specifier} on Python {python}, and it is not installed here. "
+                f"Run: python -m pip install '{name}{requirement.specifier}'"
             ) from None
-        for extra in {"", *needed.extras}:
+        for extra in {"", *requirement.extras}:
             if (name, extra) not in seen:
                 seen.add((name, extra))
-                waiting += [(name, extra, text) for text in metadata.requires(name) or ()]
+                queue += [(name, extra, text) for text in metadata.requires(name) or ()]
     return bundled
 
 
@@ -104,13 +104,13 @@ def carry(folder: Path, python: str, on_target: Mapping[str, str] | None = None)
         install(release, python, folder / "cache")
     pins = [f"{name}=={version}" for name, version in sorted(bundled.items())]
     try:
-        done = pip("download", "--dest", str(wheels), *pins, python=python)
+        completed = pip("download", "--dest", str(wheels), *pins, python=python)
     except TookTooLong as error:
         raise CannotCarry(f"wheels can't be fetched into {wheels}: {error} Remove that folder first") from error
-    if done.returncode == 0:
+    if completed.returncode == 0:
         return
-    missing = re.search(r"No matching distribution found for (\S+)", done.stderr)
-    if "connection broken" in done.stderr:
+    missing = re.search(r"No matching distribution found for (\S+)", completed.stderr)
+    if "connection broken" in completed.stderr:
         reason = "the package index could not be reached. Try again when online"
     elif missing:
         reason = (
@@ -119,11 +119,11 @@ def carry(folder: Path, python: str, on_target: Mapping[str, str] | None = None)
         )
     else:
         reason = "pip failed"
-    raise CannotCarry(f"wheels can't be fetched into {wheels}: {reason}\npip said: {last_error(done.stderr)}")
+    raise CannotCarry(f"wheels can't be fetched into {wheels}: {reason}\npip said: {last_error(completed.stderr)}")
 
 
 def commands(folder: str) -> list[str]:
-    """The commands to run on the target, in the checkout that has `folder`: the first once, the second each time."""
+    """The commands to run on the target, in the checkout that has `folder`: the first once, the second for each run."""
     folder = shlex.quote(folder)
     return [
         f"python3 -m pip install --no-index --no-deps --target {folder}/site {folder}/wheels/*.whl",

@@ -1,4 +1,4 @@
-"""What each problem that the doctor finds costs, by the reference records, as a file that ships with the doctor.
+"""What each problem that the doctor finds costs, from the reference records, as a file that ships with the doctor.
 
 `python -m rlrepro.course.rule_costs` rewrites it. The doctor itself reads neither records nor verdicts.
 """
@@ -18,8 +18,8 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 
 def measured(runs: Sequence[MachineRun] | None = None) -> dict[str, list[str]]:
-    """Lines by rule code, by these runs or the reference records: claims with their verdicts, then measured ratios of
-    the slow way to its fix."""
+    """Lines by rule code, from these runs or the reference records: claims with their verdicts, then measured ratios of
+    the slow code to its fix."""
     runs = runs or load_runs(RESULTS / "none", RESULTS)
     judgements = {judgement.claim.id: judgement for judgement in judge(all_claims(), runs)}
     costs = [record for run in runs for record in run.records.where("own_code.cost")]

@@ -21,12 +21,12 @@ from papermill.execute import ERROR_MARKER_TAG
 from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-QUICK_END = "__import__('atexit').register(__import__('gc').freeze)"  # a last collection can take a kernel seconds
+QUICK_END = "__import__('atexit').register(__import__('gc').freeze)"  # a last collection can take seconds
 
 
 @dataclass(frozen=True)
 class Run:
-    """The result of running a notebook: `path` is the executed notebook; with `error`, what was executed of it."""
+    """The result of running a notebook: `path` is the executed notebook, or a part of it if there is an `error`."""
 
     name: str
     path: Path
@@ -51,18 +51,18 @@ def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[P
     notebooks = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not notebooks:
         raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or name its folder")
-    chosen = set()
+    selected = set()
     for name in only:
         matching = {path for path in notebooks if name in (path.stem, path.stem.split("_")[0])}
         if not matching:
             raise UnknownNotebook(f"no notebook {name!r}; there are {', '.join(path.stem for path in notebooks)}")
-        chosen |= matching
-    return sorted(chosen) or notebooks
+        selected |= matching
+    return sorted(selected) or notebooks
 
 
 def outdated(out: Path, folder: Path = NOTEBOOKS) -> list[Path]:
-    """The notebooks that have to be run again: those that are missing in `out`, with their records, or have changed
-    since; and, with any of them, those that judge what the others measured."""
+    """The notebooks that have to be run again: those that are missing in `out`, that lack their records there, or that
+    have changed since. If there are any, those that judge what the others measured are included."""
     notebooks = find_notebooks(folder=folder)
     changed = [path for path in notebooks if not _is_current(Path(out) / path.name, path)]
     return sorted({*changed, *filter(_judges, notebooks)}) if changed else []
@@ -78,8 +78,8 @@ def parameters_of_run(out: Path) -> dict[str, object]:
     for path in sorted(Path(out).glob("*.ipynb")):
         executed = _read(path)
         if executed and "papermill" in executed.metadata:
-            given = executed.metadata.papermill.parameters
-            return {"profile": given.get("profile", "smoke"), "device": given.get("device", "auto")}
+            parameters = executed.metadata.papermill.parameters
+            return {"profile": parameters.get("profile", "smoke"), "device": parameters.get("device", "auto")}
     return {"profile": "smoke", "device": "auto"}
 
 
@@ -111,21 +111,21 @@ def parameters_of(notebook: Path) -> dict[str, str]:
     return {name: (parameter["help"] or "").strip() for name, parameter in parameters.items()}
 
 
-def check_parameters(notebooks: Iterable[Path], given: Mapping[str, object]) -> None:
+def check_parameters(notebooks: Iterable[Path], parameters: Mapping[str, object]) -> None:
     """Raises UnknownParameter, with the valid names, for a name that no notebook has; papermill would only warn."""
     valid = {name for notebook in notebooks for name in parameters_of(notebook)}
-    if unknown := set(given) - valid:
+    if unknown := set(parameters) - valid:
         raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
 
 
-def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, object]):
-    """Run each notebook with those of the parameters that it has. Yields a Run for each, including failed ones.
+def run_notebooks(notebooks: Iterable[Path], out: Path, parameters: Mapping[str, object]):
+    """Run each notebook with the parameters that it has. Yields a Run for each, including failed ones.
 
     Raises Busy if another run is writing one of them to `out`, and UnknownParameter before anything runs.
     """
     notebooks = sorted(notebooks, key=_judges)  # those that judge what the others measured come last
     out = Path(out).resolve()
-    check_parameters(notebooks, given)
+    check_parameters(notebooks, parameters)
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:
         for notebook in notebooks:
@@ -135,20 +135,20 @@ def run_notebooks(notebooks: Iterable[Path], out: Path, given: Mapping[str, obje
                 advice = "wait for it, or choose another folder with --out"
                 raise Busy(f"another run is writing {notebook.stem} to {out}; {advice}") from None
         for notebook in notebooks:
-            yield _run(notebook, out, given)
+            yield _run(notebook, out, parameters)
 
 
-def _run(notebook: Path, out: Path, given) -> Run:
-    """Run one notebook. Whatever goes wrong is in its Run, so that the others still run."""
+def _run(notebook: Path, out: Path, parameters) -> Run:
+    """Run one notebook. An error is stored in its Run, so that the others still run."""
     target = out / "partial" / notebook.stem / notebook.name
     start = time.monotonic()
     try:
-        error = _execute(notebook, target, out, given)
+        error = _execute(notebook, target, out, parameters)
         if not error:
             _move(target.parent, out)
-    except Exception as failed:  # such as a kernel that is not installed
-        what = "a file could not be read or written" if isinstance(failed, OSError) else type(failed).__name__
-        error = f"{_last_cell(target)}: {what}: {failed}"
+    except Exception as exception:  # such as a kernel that is not installed
+        cause = "a file could not be read or written" if isinstance(exception, OSError) else type(exception).__name__
+        error = f"{_last_cell(target)}: {cause}: {exception}"
     return Run(notebook.stem, target if error else out / notebook.name, time.monotonic() - start, error)
 
 
@@ -160,12 +160,12 @@ def _move(partial: Path, out: Path) -> None:
     partial.rmdir()
 
 
-def _execute(notebook: Path, target: Path, out: Path, given) -> str | None:
+def _execute(notebook: Path, target: Path, out: Path, parameters) -> str | None:
     """Execute a notebook into `target`. Returns the error that ended it, or None."""
     partial = target.parent
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    profile = given.get("profile", "smoke")
+    profile = parameters.get("profile", "smoke")
     allowed = math.ceil(limit(CELL_SECONDS.get(profile, CELL_SECONDS["full"])))
     valid, folders = parameters_of(notebook), {"run": str(out), "out": str(partial)}
     error = None
@@ -173,7 +173,7 @@ def _execute(notebook: Path, target: Path, out: Path, given) -> str | None:
         papermill.execute_notebook(
             notebook,
             target,
-            parameters={name: value for name, value in {**given, **folders}.items() if name in valid},
+            parameters={name: value for name, value in {**parameters, **folders}.items() if name in valid},
             kernel_name="python3",
             cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},
@@ -185,18 +185,18 @@ def _execute(notebook: Path, target: Path, out: Path, given) -> str | None:
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
             extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={QUICK_END}"],
         )
-    except PapermillExecutionError as failed:
-        error = f"cell {failed.cell_index}: {failed.ename}: {failed.evalue}"
-    except (DeadKernelError, CellTimeoutError) as failed:
-        error = f"{_last_cell(target)}: {type(failed).__name__}: {failed}"
-    except RuntimeError as failed:
-        if not str(failed).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
+    except PapermillExecutionError as exception:
+        error = f"cell {exception.cell_index}: {exception.ename}: {exception.evalue}"
+    except (DeadKernelError, CellTimeoutError) as exception:
+        error = f"{_last_cell(target)}: {type(exception).__name__}: {exception}"
+    except RuntimeError as exception:
+        if not str(exception).startswith("Kernel "):  # "didn't respond in 300 seconds", "died before replying"
             raise
-        error = f"the start of its kernel: {failed}; on a slow machine set {FACTOR}=2, which doubles every limit"
+        error = f"the start of its kernel: {exception}; on a slow machine set {FACTOR}=2, which doubles every limit"
     if late := _late_cell(target, allowed):
         number, first_line = late
-        what = f"the cell that begins with {first_line!r}, under the profile {profile},"
-        error = f"cell {number}: {overrun(what, allowed, 'It was interrupted; the notebook below shows where.')}"
+        subject = f"the cell that begins with {first_line!r}, under the profile {profile},"
+        error = f"cell {number}: {overrun(subject, allowed, 'It was interrupted; the notebook below shows where.')}"
     return error
 
 

@@ -1,5 +1,5 @@
 """`rlrepro slides`: a deck for each chapter of a run, with its guess, its figures and its verdicts. A deck is one file
-that loads nothing; arrow keys turn the pages, and a browser prints it."""
+that loads nothing; arrow keys turn the pages, and a browser can print it."""
 
 import re
 from html import escape
@@ -26,10 +26,10 @@ td,th{{padding:.2em .8em;text-align:left;border-bottom:1px solid #8884}} img{{ma
 </style>{slides}<script>
 document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 addEventListener("keydown", event => {{
-  const by = {{ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1}}[event.key];
-  const all = [...document.querySelectorAll("section")];
-  const at = all.findLastIndex(slide => slide.offsetTop <= scrollY + 5);
-  if (by) {{ event.preventDefault(); all[at + by]?.scrollIntoView(); }}
+  const step = {{ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1}}[event.key];
+  const slides = [...document.querySelectorAll("section")];
+  const current = slides.findLastIndex(slide => slide.offsetTop <= scrollY + 5);
+  if (step) {{ event.preventDefault(); slides[current + step]?.scrollIntoView(); }}
 }});
 </script></html>"""
 
@@ -41,34 +41,40 @@ class NoRun(LookupError):
 def write_slides(run: Path, out: Path) -> list[Path]:
     """Write a deck for each chapter of the run to the folder `out`. Raises NoRun."""
     out.mkdir(parents=True, exist_ok=True)
-    written = []
+    decks = []
     for notebook in find_notebooks():
         executed = run / notebook.name
         if not executed.exists():
             raise NoRun(f"{run} has no {notebook.name}; `rlrepro reproduce` makes it")
         target = out / f"{notebook.stem}.html"
         target.write_text(deck(nbformat.read(executed, as_version=4)))
-        written.append(target)
-    return written
+        decks.append(target)
+    return decks
 
 
 def deck(notebook) -> str:
     """The slides of an executed notebook: its title, the question to guess, each figure, the verdicts, exercises."""
     cells = [cell for cell in notebook.cells if "remove-cell" not in cell.metadata.get("tags", ())]
     title, _, lead = cells[0].source.partition("\n")
-    bold = next((part for part in lead.split("\n\n") if part.strip().startswith("**")), lead.strip().split("\n\n")[0])
+    bold = next(
+        (block for block in lead.split("\n\n") if block.strip().startswith("**")), lead.strip().split("\n\n")[0]
+    )
     slides, heading = [f"<h1>{_html(title.strip('# '))}</h1>{_html(bold)}"], ""
-    for cell, after in zip(cells, [*cells[1:], None], strict=True):
+    for cell, next_cell in zip(cells, [*cells[1:], None], strict=True):
         if cell.cell_type == "markdown":
-            found = re.match(r"## (.*)\n*", cell.source)
-            heading = found[1] if found else heading
-            if heading == "Predict" and found:
-                slides.append(_slide("Your guess", _html(cell.source[found.end() :])))
+            section = re.match(r"## (.*)\n*", cell.source)
+            heading = section[1] if section else heading
+            if heading == "Predict" and section:
+                slides.append(_slide("Your guess", _html(cell.source[section.end() :])))
             if exercise := re.match(r"\*\*(\d+\.\d+)\*\* ", cell.source):
-                told = "{}, about {} minutes".format(*effort()[exercise[1]])
-                slides.append(_slide(f"Exercise {exercise[1]}: {told}", _html(cell.source[exercise.end() :])))
+                estimate = "{}, about {} minutes".format(*effort()[exercise[1]])
+                slides.append(_slide(f"Exercise {exercise[1]}: {estimate}", _html(cell.source[exercise.end() :])))
             continue
-        notes = _html(after.source) if after and after.cell_type == "markdown" and NOTES in after.source else ""
+        notes = (
+            _html(next_cell.source)
+            if next_cell and next_cell.cell_type == "markdown" and NOTES in next_cell.source
+            else ""
+        )
         for output in cell.outputs:
             data = output.get("data", {})
             if '<figure class="plot">' in data.get("text/html", ""):
@@ -76,7 +82,9 @@ def deck(notebook) -> str:
                 slides.append(_slide(heading, data["text/html"] + folded))
             elif heading == "Verdicts" and "text/markdown" in data:
                 slides.append(_slide(heading, _html(data["text/markdown"])))
-    return PAGE.format(title=escape(title.strip("# ")), slides="".join(f"<section>{each}</section>" for each in slides))
+    return PAGE.format(
+        title=escape(title.strip("# ")), slides="".join(f"<section>{slide}</section>" for slide in slides)
+    )
 
 
 def _slide(heading: str, content: str) -> str:
@@ -84,5 +92,5 @@ def _slide(heading: str, content: str) -> str:
 
 
 def _html(markdown: str) -> str:
-    """Markdown as HTML, with the text of links to other notebooks alone: a deck stands for itself."""
+    """Markdown as HTML. Links to other notebooks become plain text, since a deck is read on its own."""
     return markdown2html(re.sub(r"\[([^\]]+)\]\((?!http)[^)]*\)", r"\1", markdown))

@@ -12,8 +12,8 @@ from rlrepro.lab.units import format_value
 
 GIB = 2**30
 WIDE = {"width": "100%"}
-MOVED = """[...this.closest('div').children].slice(1).forEach((picture, place) => {
-  picture.hidden = place != this.value;
+ON_INPUT = """[...this.closest('div').children].slice(1).forEach((picture, index) => {
+  picture.hidden = index != this.value;
   if (!picture.hidden) this.setAttribute('aria-valuetext', picture.firstChild.textContent);
 })"""
 
@@ -23,8 +23,8 @@ def plan_picture(planned: Plan, gib: float):
     failing = planned.failing_stage(gib)
     verdict = f"{failing} does not fit on {gib:g} GiB" if failing else f"fits on {gib:g} GiB"
     sizes = {"rollout": planned.rollout, "max_batchsize": planned.max_batchsize, "batch_size": planned.batch_size}
-    shown = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size)
-    figure, axes = figures.new_figure(f"{verdict}\n{shown}", height=3)
+    sizes_text = ", ".join(f"{name} {size:,}" for name, size in sizes.items() if size)
+    figure, axes = figures.new_figure(f"{verdict}\n{sizes_text}", height=3)
     for position, (stage, needed) in enumerate(planned.needed.items()):
         color = figures.BUGGY if needed > gib * GIB else figures.UPSTREAM
         axes.barh(position, planned.stages[stage] / GIB, color=color, height=0.55)
@@ -40,7 +40,8 @@ def plan_picture(planned: Plan, gib: float):
 
 
 def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float = 8) -> widgets.Widget:
-    """Sliders for GPU memory, network and sizes above `plan_picture`. Each change makes a new plan, with a kernel.
+    """Sliders for GPU memory, network and sizes above `plan_picture`. Each change makes a new plan, which
+    needs a kernel.
 
     `make_plan(width)` returns a Plan for the network of that width.
     """
@@ -74,16 +75,18 @@ def explore(make_plan, *, widths: Iterable[int], rollout: int = 2048, gib: float
 
 
 def slide(pictures: dict[str, figures.Figure], name: str) -> HTML:
-    """A slider that moves between finished pictures, so that it works on a page without a kernel. JupyterLab's own
-    shortcuts would take its arrow keys.
+    """A slider that moves between finished pictures, so that it works on a page without a kernel. Its arrow
+    keys are kept from JupyterLab's own shortcuts.
 
     `name` is what the slider sets; `pictures` has a figure for each of its settings.
     """
     titles = [escape(f"{name} {setting}") for setting in pictures]
     slider = f'<input type="range" value="0" max="{len(titles) - 1}" aria-valuetext="{titles[0]}" autocomplete="off"'
-    shown = [f"<b>{title}</b>{each.html(table=False)}" for title, each in zip(titles, pictures.values(), strict=True)]
+    blocks = [
+        f"<b>{title}</b>{picture.html(table=False)}" for title, picture in zip(titles, pictures.values(), strict=True)
+    ]
     return HTML(
         '<div class="rlrepro-slide" onkeydown="event.stopPropagation()">'
-        f'<label>{escape(name)} {slider} oninput="{MOVED}"></label>'
-        f"<div>{'</div><div hidden>'.join(shown)}</div></div>"
+        f'<label>{escape(name)} {slider} oninput="{ON_INPUT}"></label>'
+        f"<div>{'</div><div hidden>'.join(blocks)}</div></div>"
     )

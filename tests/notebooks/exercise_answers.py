@@ -121,7 +121,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (lambda critic, states, actions, size: critic(states, actions).max(1), "given 100 actions"),
         (last_kept, "from the beginning"),
         (zero_at_first, "actions are wrong"),
-        (lambda critic, states, actions, size: (states.sum(1), states.sum(1)), "asked about 0"),
+        (lambda critic, states, actions, size: (states.sum(1), states.sum(1)), "evaluated 0 of"),
     ],
     "6.1": [("logp_old.peak", "not judged by")],
     "6.2": [({"LO5"}, "1 of yours can be judged"), (set(), "0 of yours")],
@@ -171,7 +171,7 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
         (lambda steps, collect, capacity, rate: rate * sum(range(collect, steps + 1, collect)), "It fills up"),
     ],
     "8.3": [
-        (lambda arrays, rows: False, "your function says False"),
+        (lambda arrays, rows: False, "your function returns False"),
         (lambda arrays, rows: any(np.isnan(arrays[key][:]).any() for key in ("rew", "done")), "read others"),
     ],
     "9.1": [(lambda records, steps: steps * 0.02 * 100, "too large"), (lambda records, steps: 1e-6, "too small")],

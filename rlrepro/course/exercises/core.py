@@ -16,7 +16,7 @@ _checkers: dict[str, Callable] = {}
 
 
 class Hint(Exception):
-    """What is wrong with an answer, without saying what is right."""
+    """What is wrong with an answer, without giving away the right one."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def check(number: str, answer, records: Records | None = None) -> None:
 
 
 def near(answer: float, expected: float, tolerance: float = 0.01) -> bool:
-    """Whether a number is right up to that fraction."""
+    """Whether a number differs from the expected one by at most that fraction."""
     return abs(answer - expected) <= tolerance * abs(expected)
 
 

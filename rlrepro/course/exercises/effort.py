@@ -8,19 +8,21 @@ from pathlib import Path
 @cache
 def effort() -> dict[str, tuple[str, int]]:
     """(difficulty, minutes) by the number of the exercise, such as "3.1"."""
-    return {number: tuple(each) for number, each in tomllib.loads(_FILE.read_text()).items()}
+    return {number: tuple(entry) for number, entry in tomllib.loads(_FILE.read_text()).items()}
 
 
 def effort_table() -> str:
     """A table for the page of lesson plans: a row for each chapter, its exercises with their minutes."""
     lines = ["| chapter | easy | medium | hard | minutes in all |", "|---|---|---|---|---:|"]
     for chapter in dict.fromkeys(number.split(".")[0] for number in effort()):
-        own = {number: each for number, each in effort().items() if number.split(".")[0] == chapter}
+        efforts = {number: entry for number, entry in effort().items() if number.split(".")[0] == chapter}
         by_level = [
-            ", ".join(f"{number} ({minutes} min)" for number, (level, minutes) in own.items() if level == wanted)
-            for wanted in ("easy", "medium", "hard")
+            ", ".join(
+                f"{number} ({minutes} min)" for number, (rating, minutes) in efforts.items() if rating == difficulty
+            )
+            for difficulty in ("easy", "medium", "hard")
         ]
-        lines.append(f"| {chapter} | {' | '.join(by_level)} | {sum(minutes for _, minutes in own.values())} |")
+        lines.append(f"| {chapter} | {' | '.join(by_level)} | {sum(minutes for _, minutes in efforts.values())} |")
     return "\n".join(lines)
 
 

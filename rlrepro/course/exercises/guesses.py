@@ -22,9 +22,9 @@ def reveal(guess, measured, unit: str = "", *, what: str = "") -> Markdown:
     return Markdown(_line(guess, measured, unit, what))
 
 
-def _line(guess, measured, unit, what) -> str:
+def _line(guess, measured, unit, label) -> str:
     result = (
-        f"{what + ': ' if what else ''}**measured {'nothing' if measured is None else _formatted(measured, unit)}**"
+        f"{label + ': ' if label else ''}**measured {'nothing' if measured is None else _formatted(measured, unit)}**"
     )
     guess = guess.item() if hasattr(guess, "item") else guess  # NumPy's and torch's numbers
     if guess is None or measured is None:

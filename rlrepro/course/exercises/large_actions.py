@@ -28,9 +28,9 @@ def mask_in_bits(my_pack, records):
                 f"{count} actions: expected {-(-count // 8)} bytes of uint8, found {packed.numel()} of {packed.dtype}."
             )
         for action in (0, 1, count // 2, count - 1):
-            other = mask.clone()
-            other[action] = ~other[action]
-            if torch.equal(my_pack(other), packed):
+            flipped = mask.clone()
+            flipped[action] = ~flipped[action]
+            if torch.equal(my_pack(flipped), packed):
                 raise Hint(f"{count} actions: two masks that differ in action {action} look the same.")
 
 
@@ -71,7 +71,7 @@ def best_in_chunks(my_best, records):
     if max(sizes, default=0) > 32:
         raise Hint(f"The critic was given {max(sizes)} actions at once.")
     if sum(sizes) != 100:
-        raise Hint(f"The critic was asked about {sum(sizes)} of 100 actions.")
+        raise Hint(f"The critic evaluated {sum(sizes)} of 100 actions.")
     values, indices = torch.as_tensor(values), torch.as_tensor(indices)
     expected = (states @ actions.T - 100).max(dim=1)
     if not torch.equal(indices.long(), expected.indices):

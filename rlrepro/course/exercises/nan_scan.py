@@ -11,11 +11,11 @@ def copied_bytes(my_bytes, records):
     """A function of (stored): the bytes of stacked frames that one search copies out of the buffer."""
     for record in records.all("nan_scan.scan_memory", kind="frames", incremental=False):
         stored = record.setting["stored"]
-        expected, found = 2 * int(np.prod(FRAMES)) * stored, my_bytes(stored)
-        if found > record.value:
-            raise Hint(f"With {stored:,} stored, {found:,.0f} bytes are more than the {record.value:,} that it takes.")
-        if found != expected:
-            raise Hint(f"With {stored:,} stored, {found:,.0f} is {how_far(found, expected)}. What else has frames?")
+        expected, actual = 2 * int(np.prod(FRAMES)) * stored, my_bytes(stored)
+        if actual > record.value:
+            raise Hint(f"With {stored:,} stored, {actual:,.0f} bytes are more than the {record.value:,} that it takes.")
+        if actual != expected:
+            raise Hint(f"With {stored:,} stored, {actual:,.0f} is {how_far(actual, expected)}. What else has frames?")
 
 
 @exercise("8.2")
@@ -23,14 +23,16 @@ def seconds_of_an_epoch(my_epoch, records):
     """A function of (steps, collect, capacity, rate): the seconds of all searches of an epoch."""
     for steps, collect, capacity, rate in ((100, 10, 1000, 1e-3), (1000, 10, 200, 1e-4), (1000, 1, 500, 1e-6)):
         stored = np.minimum(np.arange(collect, steps + 1, collect), capacity)
-        expected, found = rate * stored.sum(), my_epoch(steps, collect, capacity, rate)
-        if not near(found, expected, 0.01):
-            full = "fills up" if steps > capacity else "does not fill up"
-            raise Hint(f"{steps} steps, capacity {capacity}: {found:.3g} s is {how_far(found, expected)}. It {full}.")
+        expected, actual = rate * stored.sum(), my_epoch(steps, collect, capacity, rate)
+        if not near(actual, expected, 0.01):
+            outcome = "fills up" if steps > capacity else "does not fill up"
+            raise Hint(
+                f"{steps} steps, capacity {capacity}: {actual:.3g} s is {how_far(actual, expected)}. It {outcome}."
+            )
 
 
 class Watched:
-    """An array that remembers which of its rows were read."""
+    """An array that records which of its rows were read."""
 
     def __init__(self, values):
         self.values, self.read = values, set()
@@ -46,12 +48,12 @@ class Watched:
 @exercise("8.3")
 def only_these_rows(my_check, records):
     """A function of (arrays, rows): whether one of these rows has a NaN, in arrays that may be nested in dicts."""
-    for bad, where, rows in ((None, 0, [1, 4]), (4, 0, [1, 4]), (4, 1, [1, 4]), (2, 0, [1, 4])):
+    for bad_row, leaf_index, rows in ((None, 0, [1, 4]), (4, 0, [1, 4]), (4, 1, [1, 4]), (2, 0, [1, 4])):
         leaves = [Watched(np.zeros((6, 3))), Watched(np.zeros(6)), Watched(np.zeros(6, np.uint8))]
-        if bad is not None:
-            leaves[where].values[bad] = np.nan
-        found = my_check({"obs": {"place": leaves[0]}, "rew": leaves[1], "done": leaves[2]}, np.array(rows))
-        if bool(found) != (bad in rows):
-            raise Hint(f"Rows {rows} with a NaN in row {bad}: your function says {found}.")
+        if bad_row is not None:
+            leaves[leaf_index].values[bad_row] = np.nan
+        actual = my_check({"obs": {"place": leaves[0]}, "rew": leaves[1], "done": leaves[2]}, np.array(rows))
+        if bool(actual) != (bad_row in rows):
+            raise Hint(f"Rows {rows} with a NaN in row {bad_row}: your function returns {actual}.")
         if any(leaf.read - {*rows} for leaf in leaves):
-            raise Hint(f"It was asked about the rows {rows}, and read others.")
+            raise Hint(f"It was called with the rows {rows}, and read others.")

@@ -20,8 +20,8 @@ SUSPECTS = {
 def threads(my_threads, records):
     """A function of (cores, runs): threads for each of so many runs at once."""
     for cores, runs in ((64, 16), (8, 16), (8, 3), (2, 1)):
-        if (answer := my_threads(cores, runs)) != max(1, cores // runs):
-            raise Hint(f"{cores} cores and {runs} runs: {answer} is not right. And a run needs at least one thread.")
+        if (actual := my_threads(cores, runs)) != max(1, cores // runs):
+            raise Hint(f"{cores} cores and {runs} runs: {actual} is not right. And a run needs at least one thread.")
 
 
 @exercise("4.2")
@@ -42,12 +42,12 @@ def share_of_spinning(my_share, records):
         )
         for threads in ("default", "one")
     }
-    most = max(steps["default"])
-    expected = 1 - steps["one"][most] / steps["default"][most]
+    largest = max(steps["default"])
+    expected = 1 - steps["one"][largest] / steps["default"][largest]
     if abs((share := my_share(records)) - max(0, expected)) > 0.02:
         raise Hint(
-            f"{share:.2f} is too {'large' if share > expected else 'small'}. With {most} runs, compare `step_cpu` with "
-            "torch's own threads and with one thread; the difference computed nothing."
+            f"{share:.2f} is too {'large' if share > expected else 'small'}. With {largest} runs, compare `step_cpu` "
+            "with torch's own threads and with one thread; the difference computed nothing."
         )
 
 
@@ -56,19 +56,19 @@ def environment(my_environment, records):
     """Environment variables with which torch computes with one thread, before anything is imported."""
     script = "import torch; print(torch.get_num_threads())"
     inherited = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
-    answer = {name: str(value) for name, value in my_environment.items()}
+    variables = {name: str(value) for name, value in my_environment.items()}
     with waiting_for("a process with that environment", ANSWER_SECONDS) as allowed:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", script],
-            env=inherited | answer,
+            env=inherited | variables,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
             timeout=allowed,
         )
-    if done.returncode:
-        raise Hint(f"With it, Python does not start: {done.stderr.strip().splitlines()[-1]}")
-    if done.stdout.strip() != "1":
-        raise Hint(f"A process with that environment computes with {done.stdout.strip()} threads.")
-    if thread_variables(1).keys().isdisjoint(answer):  # with one core there is one thread anyway
+    if completed.returncode:
+        raise Hint(f"With it, Python does not start: {completed.stderr.strip().splitlines()[-1]}")
+    if completed.stdout.strip() != "1":
+        raise Hint(f"A process with that environment computes with {completed.stdout.strip()} threads.")
+    if thread_variables(1).keys().isdisjoint(variables):  # with one core there is one thread anyway
         raise Hint("None of these variables is one that OpenMP reads.")

@@ -11,9 +11,9 @@ def starts(my_starts, records):
     """A function of (length, slice_len): at how many positions a slice can begin."""
     for length, slice_len in ((500, 4), (4, 4), (2, 4), (10, 1)):
         expected = max(0, length - slice_len + 1)
-        if (answer := my_starts(length, slice_len)) != expected:
+        if (actual := my_starts(length, slice_len)) != expected:
             raise Hint(
-                f"For an episode of {length} transitions and slices of {slice_len}, {answer} is not right. Draw a "
+                f"For an episode of {length} transitions and slices of {slice_len}, {actual} is not right. Draw a "
                 "short episode and count."
             )
 
@@ -24,11 +24,11 @@ def bytes_moved(my_bytes, records):
     records.get("slice_sampler.moved", release=BUGGY), records.get("slice_sampler.moved", release=NEWEST)
     for record in records.all("slice_sampler.moved"):
         size = {"bool": 1, "int32": 4, "int64": 8}[record.setting["dtype"]]
-        answer = my_bytes(record.setting["release"], record.setting["stored"], size)
-        if not near(answer, record.value, 0.15):
+        actual = my_bytes(record.setting["release"], record.setting["stored"], size)
+        if not near(actual, record.value, 0.15):
             raise Hint(
-                f"{record.setting['release']} with ids of {size} bytes: {answer:,.0f} is "
-                f"{how_far(answer, record.value)} (by over 15%). How often are ids read, and how often flags?"
+                f"{record.setting['release']} with ids of {size} bytes: {actual:,.0f} is "
+                f"{how_far(actual, record.value)} (by over 15%). How often are ids read, and how often flags?"
             )
 
 
@@ -42,9 +42,9 @@ def episodes_in_a_ring(my_episodes, records):
             ring[step % capacity] = step // episode
         finished = [number for number in range(written // episode) if number in ring]
         expected = [((number * episode + episode - 1) % capacity, int((ring == number).sum())) for number in finished]
-        if (answer := [tuple(pair) for pair in my_episodes(capacity, written, episode)]) != expected:
+        if (actual := [tuple(pair) for pair in my_episodes(capacity, written, episode)]) != expected:
             raise Hint(
-                f"After {written} transitions in episodes of {episode}, written to a ring of {capacity}, {answer} is "
+                f"After {written} transitions in episodes of {episode}, written to a ring of {capacity}, {actual} is "
                 "not right. Begin with the oldest episode, of which some transitions may be gone; leave out the one "
                 "that has not ended."
             )
@@ -52,15 +52,15 @@ def episodes_in_a_ring(my_episodes, records):
 
 @exercise("3.4")
 def stored_for_a_time(my_stored, records):
-    """A function of (records, seconds): how many are stored when the newest release takes that long in the online
-    loop."""
+    """A function of (records, seconds): how many transitions are stored when the newest release takes that long in the
+    online loop."""
     times = records.series("slice_sampler.online", "stored", release=NEWEST, sampler="episode")
     (first, fast), (last, slow) = next(iter(times.items())), list(times.items())[-1]
     middle = (fast * slow) ** 0.5, (first * last) ** 0.5
     for seconds, expected, factor in ((fast, first, 1.25), (slow, last, 1.25), (*middle, 3)):
-        answer = my_stored(records, seconds)
-        if not expected / factor < answer < expected * factor:
+        actual = my_stored(records, seconds)
+        if not expected / factor < actual < expected * factor:
             raise Hint(
-                f"At {seconds * 1e3:.3g} ms, {answer:,.0f} transitions are {how_far(answer, expected)}. A straight "
+                f"At {seconds * 1e3:.3g} ms, {actual:,.0f} transitions are {how_far(actual, expected)}. A straight "
                 "line between the logarithms of two measured points is enough."
             )

@@ -15,9 +15,9 @@ def peak_of_rows(my_peak, records):
     """A function: the peak in bytes of the page's network with that many rows."""
     for rows in (1000, 2000, 1):
         expected = records.get("start.peak", chunk=1000).value * rows / 1000
-        if not near(answer := my_peak(rows), expected, 0.05):
+        if not near(actual := my_peak(rows), expected, 0.05):
             raise Hint(
-                f"With {rows:,} rows, your {answer:,.0f} bytes are {how_far(answer, expected)}. Which two tensors are "
+                f"With {rows:,} rows, your {actual:,.0f} bytes are {how_far(actual, expected)}. Which two tensors are "
                 "live at once, how many numbers does each have, and how many bytes does a number take?"
             )
 
@@ -28,13 +28,13 @@ def largest_chunk(my_size, records):
     limit = 4 * 2**20
     network, rows = nn.Sequential(nn.Linear(256, 4096), nn.ReLU(), nn.Linear(4096, 1)), torch.zeros(1000, 256)
 
-    def needed(size):
+    def peak_bytes(size):
         with torch.no_grad():
             return peak_memory(lambda: in_chunks(network, rows, size=size), device="cpu").peak_bytes
 
-    if needed(my_size) > limit:
+    if peak_bytes(my_size) > limit:
         raise Hint("With chunks of that size, the peak is above 4 MiB. What grows with the chunk?")
-    if needed(my_size + 2) <= limit:
+    if peak_bytes(my_size + 2) <= limit:
         raise Hint("It fits, but so does a slightly larger chunk.")
 
 
@@ -47,8 +47,8 @@ def a_judge_of_time(my_judge, records):
         outcome = my_judge(Records([changed])).outcome
         if outcome != expected:
             raise Hint(
-                f"If the ratio lies between {low} and {high}, your judge says {outcome!r}. It can only decide if the "
-                "whole spread is on one side of 2."
+                f"If the ratio lies between {low} and {high}, your judge returns {outcome!r}. It can only decide if "
+                "the whole spread is on one side of 2."
             )
     if Claim("", "", "", "", my_judge).verdict(Records()).outcome != "not testable here":
         raise Hint("Without records there is no verdict: use records.get, which raises MissingRecord.")

@@ -43,9 +43,9 @@ def largest_chunk(my_largest, records):
         expected = max(
             len(chunk.a) for chunk in Batch(a=np.arange(rollout)).split(size, shuffle=False, merge_last=True)
         )
-        if (answer := my_largest(rollout, size)) != expected:
+        if (actual := my_largest(rollout, size)) != expected:
             raise Hint(
-                f"For a rollout of {rollout} and a size of {size}, tianshou's largest chunk is not {answer}. Where "
+                f"For a rollout of {rollout} and a size of {size}, tianshou's largest chunk is not {actual}. Where "
                 "does the remainder go, and what if the rollout is shorter than a chunk?"
             )
 

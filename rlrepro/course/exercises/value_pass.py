@@ -10,18 +10,18 @@ from rlrepro.evidence.records import Records
 def largest_train_batch(my_rows, records):
     """A function of (records, gib): the train batch whose value pass fills a card, by the measured peaks."""
     measured = records.series("value_pass.peak", "rows", way="released", modules=1)
-    (fewer, less), (rows, peak) = list(measured.items())[-2:]
-    half = Records(
+    (smaller_rows, smaller_peak), (rows, peak) = list(measured.items())[-2:]
+    halved = Records(
         record.model_copy(update={"value": record.value // 2}) for record in records.where("value_pass.peak")
     )
-    for peaks, scale in ((records, 1), (half, 2)):
+    for peaks, scale in ((records, 1), (halved, 2)):
         for gib in (1, 8):
-            expected = rows + (scale * gib * 2**30 - peak) * (rows - fewer) / (peak - less)
-            found = my_rows(peaks, gib)
-            if not near(found, expected, 0.1):
+            expected = rows + (scale * gib * 2**30 - peak) * (rows - smaller_rows) / (peak - smaller_peak)
+            actual = my_rows(peaks, gib)
+            if not near(actual, expected, 0.1):
                 raise Hint(
-                    f"{found:,.0f} timesteps on {gib} GiB are {how_far(found, expected)}. What does one more timestep "
-                    "cost, by the two largest train batches?"
+                    f"{actual:,.0f} timesteps on {gib} GiB are {how_far(actual, expected)}. What does one more "
+                    "timestep cost, by the two largest train batches?"
                 )
 
 
@@ -40,12 +40,12 @@ def values_in_chunks(my_values, records):
 
         images = torch.arange(2.0 * count).reshape(count, 2)
         batch = {"rewards": images[:, 0], "obs": {"image": images}, "state_in": {"h": images[:, 1]}}
-        found = my_values(compute_values, batch, size)
+        values = my_values(compute_values, batch, size)
         if max(calls, default=0) > size:
             raise Hint(f"{count} rows in chunks of {size}: compute_values was given {calls} rows.")
-        if len(found) != count or not torch.equal(found.detach(), images.sum(1) + images[:, 1]):
+        if len(values) != count or not torch.equal(values.detach(), images.sum(1) + images[:, 1]):
             raise Hint("The values differ from those of all rows at once, in their order.")
-        if found.requires_grad:
+        if values.requires_grad:
             raise Hint("The values carry a graph, so every chunk's activations are still in memory.")
 
 

@@ -7,7 +7,7 @@ from rlrepro.evidence.records import Records
 
 
 class _LoggingRecords(Records):
-    """Records that note the names they are queried for."""
+    """Records that log the names they are queried for."""
 
     def __init__(self, records):
         super().__init__(records)
@@ -32,9 +32,9 @@ def record_behind_lo5(my_record, records):
 def untestable_claims(my_claims, records):
     """The ids of the claims that these records can't judge."""
     expected = {claim.id for claim in all_claims() if claim.verdict(records).outcome == "not testable here"}
-    answer = set(my_claims)
-    if answer != expected:
-        raise Hint(f"{len(answer - expected)} of yours can be judged, and {len(expected - answer)} are missing.")
+    actual = set(my_claims)
+    if actual != expected:
+        raise Hint(f"{len(actual - expected)} of yours can be judged, and {len(expected - actual)} are missing.")
 
 
 @exercise("6.3")
@@ -62,4 +62,4 @@ def a_judge(my_judge, records):
     claim = Claim("", "", "", "", my_judge)
     for name, (case_records, expected) in cases.items():
         if (outcome := claim.verdict(Records(case_records)).outcome) != expected:
-            raise Hint(f"By the records {name}, your judge says {outcome!r}.")
+            raise Hint(f"By the records {name}, your judge returns {outcome!r}.")

@@ -1,4 +1,4 @@
-"""What all labs share: an answer is tried, compared with the others', and drawn among them."""
+"""What all labs share: an answer is tried, compared with the other fixes, and plotted beside them."""
 
 import importlib
 from dataclasses import dataclass
@@ -17,52 +17,52 @@ COLORS = {"released": figures.BUGGY, "upstream": figures.UPSTREAM, "yours": "bla
 
 
 class WrongResult(Exception):
-    """A fix returns something else than the code that it replaces; the message says what."""
+    """A fix does not return the same as the code that it replaces; the message says what differs."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an answer costs beside the others, and what it loses although its results are the same.
+    """What an answer costs compared with the other fixes, and its drawbacks if its results are the same.
 
-    `costs` has samples for "released", "upstream" (if there is a fix), "yours" and "ours"; times were taken in turns.
-    `within` is how many times the cost of ours a good answer may have.
+    `costs` has samples for "released", "upstream" (if there is a fix), "yours" and "ours"; times were measured in
+    turns. A good answer costs at most `within` times as much as ours.
     """
 
     costs: dict[str, list[float]]
     unit: str  # "B" or "s"
-    what: str  # was measured
+    quantity: str  # what was measured
     within: float
-    loses: tuple[str, ...] = ()
+    drawbacks: tuple[str, ...] = ()
 
-    def times_ours(self, who: str = "yours") -> float:
-        """The cost over that of our fix: the median of the turns."""
-        return median(a / b for a, b in zip(self.costs[who], self.costs["ours"], strict=True))
+    def times_ours(self, variant: str = "yours") -> float:
+        """The cost relative to our fix: the median of the turns."""
+        return median(a / b for a, b in zip(self.costs[variant], self.costs["ours"], strict=True))
 
     def figure(self):
         """A mark for each fix on one logarithmic axis."""
-        shown = [who for who in NAMES if who in self.costs]
+        variants = [variant for variant in NAMES if variant in self.costs]
         title = f"Your fix: {_ratio(self.times_ours())} as much as ours"
-        figure, axes = figures.new_figure(title, height=1 + 0.45 * len(shown))
-        for row, who in enumerate(shown):
-            cost = median(self.costs[who])
-            axes.plot(cost, row, "o", color=COLORS[who], markersize=11)
-            axes.hlines(row, min(self.costs[who]), max(self.costs[who]), color=COLORS[who])
+        figure, axes = figures.new_figure(title, height=1 + 0.45 * len(variants))
+        for row, variant in enumerate(variants):
+            cost = median(self.costs[variant])
+            axes.plot(cost, row, "o", color=COLORS[variant], markersize=11)
+            axes.hlines(row, min(self.costs[variant]), max(self.costs[variant]), color=COLORS[variant])
             axes.annotate(
                 format_value(cost, self.unit), (cost, row), (0, 9), textcoords="offset points", ha="center", fontsize=10
             )
-        axes.set_yticks(range(len(shown)), [NAMES[who] for who in shown])
+        axes.set_yticks(range(len(variants)), [NAMES[variant] for variant in variants])
         figures.bytes_axis(axes.xaxis) if self.unit == "B" else figures.seconds_axis(axes.xaxis)
-        axes.set_xlabel(self.what)
-        axes.set_ylim(len(shown) - 0.5, -0.7)
+        axes.set_xlabel(self.quantity)
+        axes.set_ylim(len(variants) - 0.5, -0.7)
         axes.margins(x=0.15)
-        values = (f"{NAMES[who]}: {format_value(median(self.costs[who]), self.unit)}" for who in shown)
-        figure.described = f"{title}. {self.what}. {'; '.join(values)}."
+        values = (f"{NAMES[variant]}: {format_value(median(self.costs[variant]), self.unit)}" for variant in variants)
+        figure.described = f"{title}. {self.quantity}. {'; '.join(values)}."
         return figure
 
 
 @dataclass(frozen=True)
 class Graded:
-    """An answer's grade ("none", "wrong", "half" or "right"), what to tell the reader, and what was measured."""
+    """An answer's grade ("none", "wrong", "half" or "right"), the message for the reader, and what was measured."""
 
     grade: str
     message: str
@@ -84,14 +84,14 @@ def grade(chapter: str, answer) -> Graded:
         return Graded("wrong", f"the results are not the same. {wrong}")
     except Exception as error:
         return Graded("wrong", f"your fix could not be run: {type(error).__name__}: {error}")
-    gained = median(a / b for a, b in zip(trial.costs["released"], trial.costs["yours"], strict=True))
-    told = f"the same results, and {_ratio(gained)} less than as released" if gained > 1 else "the same results"
-    loses = list(trial.loses)
+    gain = median(a / b for a, b in zip(trial.costs["released"], trial.costs["yours"], strict=True))
+    summary = f"the same results, and {_ratio(gain)} less than as released" if gain > 1 else "the same results"
+    drawbacks = list(trial.drawbacks)
     if trial.times_ours() > trial.within:
-        loses.append(f"It still takes {_ratio(trial.times_ours())} as much as our fix. {module.STILL}")
-    if loses:
-        return Graded("half", f"half right: {told}. What it loses: {' '.join(loses)}", trial)
-    return Graded("right", f"right: {told}.", trial)
+        drawbacks.append(f"It still takes {_ratio(trial.times_ours())} as much as our fix. {module.STILL}")
+    if drawbacks:
+        return Graded("half", f"half right: {summary}. What it loses: {' '.join(drawbacks)}", trial)
+    return Graded("right", f"right: {summary}.", trial)
 
 
 def lab(chapter: str, answer):

@@ -15,25 +15,27 @@ STILL = "What is in memory at once: how many transitions, and is it only what th
 def trial(answer) -> Trial:
     with Release(f"tianshou=={BUGGY}") as buggy, Release(f"tianshou=={FIXED}") as fixed:
         runs = {"released": buggy.run(preprocessed), "upstream": fixed.run(preprocessed)}
-        runs |= {who: buggy.run(preprocessed, who, answer) for who in ("yours", "ours")}
+        runs |= {variant: buggy.run(preprocessed, variant, answer) for variant in ("yours", "ours")}
         chunks, with_graph = buggy.run(chunks_seen, answer)
-    expected, found = runs["released"]["logp"], runs["yours"]["logp"]
-    if found.shape != expected.shape:
-        raise WrongResult(f"Expected one number for each transition, {expected.shape}, found {found.shape}.")
-    if not np.allclose(found, expected, atol=1e-5):
-        raise WrongResult(f"logp_old differs from the release's by up to {np.abs(found - expected).max():.2g}.")
-    loses = []
+    expected, actual = runs["released"]["logp"], runs["yours"]["logp"]
+    if actual.shape != expected.shape:
+        raise WrongResult(f"Expected one number for each transition, {expected.shape}, found {actual.shape}.")
+    if not np.allclose(actual, expected, atol=1e-5):
+        raise WrongResult(f"logp_old differs from the release's by up to {np.abs(actual - expected).max():.2g}.")
+    drawbacks = []
     if max(chunks) > SIZE:
-        loses.append(f"{REMAINDER} transitions in chunks of at most {SIZE} became {chunks}: the remainder was joined.")
+        drawbacks.append(
+            f"{REMAINDER} transitions in chunks of at most {SIZE} became {chunks}: the remainder was joined."
+        )
     if with_graph:
-        loses.append("logp_old carries a graph, so the activations of every chunk stay in memory.")
-    costs = {who: [run["peak"]] for who, run in runs.items()}
-    return Trial(costs, "B", f"peak of preprocessing {ROWS} transitions, max_batchsize={SIZE}", 1.2, tuple(loses))
+        drawbacks.append("logp_old carries a graph, so the activations of every chunk stay in memory.")
+    costs = {variant: [run["peak"]] for variant, run in runs.items()}
+    return Trial(costs, "B", f"peak of preprocessing {ROWS} transitions, max_batchsize={SIZE}", 1.2, tuple(drawbacks))
 
 
-def preprocessed(who: str = "released", answer=None, rows: int = ROWS) -> dict:
+def preprocessed(variant: str = "released", answer=None, rows: int = ROWS) -> dict:
     """Peak bytes of preprocessing a rollout, and its logp_old."""
-    policy, warm_up, rollout = _policy(who, answer), visual_rollout(SIZE), visual_rollout(rows)
+    policy, warm_up, rollout = _policy(variant, answer), visual_rollout(SIZE), visual_rollout(rows)
     preprocess(policy, *warm_up)
     peak = peak_memory(lambda: preprocess(policy, *rollout), device="cpu", warmup=0).peak_bytes
     return {"peak": peak, "logp": preprocess(policy, *rollout).logp_old.detach().numpy()}
@@ -46,7 +48,7 @@ def chunks_seen(answer) -> tuple[list[int], bool]:
     return sizes, preprocess(policy, *visual_rollout(REMAINDER)).logp_old.requires_grad
 
 
-def _policy(who, answer):
+def _policy(variant, answer):
     from tianshou.data import to_torch_as
     from tianshou.policy import PPOPolicy
 
@@ -57,7 +59,7 @@ def _policy(who, answer):
             batch.logp_old = answer(self, batch)
             return batch
 
-    cls = Yours if who == "yours" else None
-    if who == "ours":
+    cls = Yours if variant == "yours" else None
+    if variant == "ours":
         from rlrepro.fixes import ChunkedPPOPolicy as cls
     return ppo(*visual_networks("nature"), max_batchsize=SIZE, cls=cls, optimizer=None)

@@ -25,7 +25,7 @@ def trial(answer) -> Trial:
 
 
 def check_seconds(answer) -> dict[str, list[float]]:
-    """Seconds that each way takes to look for NaN after a collect of SAC, in turns on the same buffer."""
+    """Seconds that each variant takes to look for NaN after a collect of SAC, in turns on the same buffer."""
     from tianshou.data import ReplayBuffer
 
     costs, original = {"released": [], "yours": [], "ours": []}, ReplayBuffer.hasnull
@@ -33,21 +33,21 @@ def check_seconds(answer) -> dict[str, list[float]]:
         trainer, _ = make_trainer("SAC", STORED, collects=1)
         trainer.reset()
         collect, patched = trainer._collect_training_data, ReplayBuffer.hasnull
-        ways = {"released": original, "yours": lambda self: answer(self), "ours": patched}
+        checks = {"released": original, "yours": lambda self: answer(self), "ours": patched}
         for turn in range(-1, TURNS):  # the first check of a buffer reads everything
-            for who, hasnull in ways.items():
-                passed = []
+            for variant, hasnull in checks.items():
+                durations = []
 
-                def timed(self, hasnull=hasnull, passed=passed):
+                def timed(self, hasnull=hasnull, durations=durations):
                     start = time.perf_counter()
-                    found = hasnull(self)
-                    passed.append(time.perf_counter() - start)
-                    return found
+                    has_nan = hasnull(self)
+                    durations.append(time.perf_counter() - start)
+                    return has_nan
 
                 ReplayBuffer.hasnull = functools.wraps(patched)(timed)
                 collect()
                 if turn >= 0:
-                    costs[who] += passed
+                    costs[variant] += durations
         ReplayBuffer.hasnull = patched
     return costs
 
@@ -57,16 +57,16 @@ def wrong_checks(answer) -> str | None:
     several steps, after collects of one and of several transitions; None if nowhere."""
     for part in PARTS_OF_A_TRANSITION:
         for rows in (1, 5):
-            for bad in (0, rows * 7 - 1, rows * 25):
+            for bad_step in (0, rows * 7 - 1, rows * 25):
                 buffer = _ring()
                 for collect in range(COLLECTS):
                     for step in range(collect * rows, (collect + 1) * rows):
-                        buffer.add(_transition(part if step == bad else None))
-                    expected, found = buffer.hasnull(), answer(buffer)
-                    if bool(found) != bool(expected):
+                        buffer.add(_transition(part if step == bad_step else None))
+                    expected, actual = buffer.hasnull(), answer(buffer)
+                    if bool(actual) != bool(expected):
                         return (
-                            f"With collects of {rows} and a NaN in `{part}` at step {bad}, collect {collect} found "
-                            f"{bool(found)} in place of {bool(expected)}."
+                            f"With collects of {rows} and a NaN in `{part}` at step {bad_step}, collect {collect} "
+                            f"found {bool(actual)} in place of {bool(expected)}."
                         )
                     if expected:  # the release ends the run here
                         break
@@ -79,16 +79,16 @@ def _ring():
     return ReplayBuffer(SMALL)
 
 
-def _transition(bad: str | None):
+def _transition(bad_field: str | None):
     from tianshou.data import Batch
 
     obs, nan = np.zeros(3), np.nan
     return Batch(
-        obs=np.array([0, nan, 0]) if bad == "obs" else obs,
+        obs=np.array([0, nan, 0]) if bad_field == "obs" else obs,
         act=0,
-        rew=nan if bad == "rew" else 1.0,
+        rew=nan if bad_field == "rew" else 1.0,
         terminated=False,
         truncated=False,
         obs_next=obs,
-        info={"cost": nan if bad == "info" else 0.0},
+        info={"cost": nan if bad_field == "info" else 0.0},
     )

@@ -11,21 +11,21 @@ from rlrepro.fixes import thread_budget, train_many
 from rlrepro.lab import Release
 from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
 
-STEPS, WIDTH, BATCH, TURNS = 60, 512, 64, 2  # of a run: gradient steps, and of what; turns
+STEPS, WIDTH, BATCH, TURNS = 60, 512, 64, 2  # of a run: gradient steps, layer width, batch size; turns
 STILL = "How many runs compute at once, and with how many threads each?"
 
 
 def trial(answer) -> Trial:
     configs = [{"seed": seed} for seed in range(max(4, thread_budget(1)))]
-    ways = {"released": in_a_pool, "yours": answer, "ours": ours}
-    costs = {who: [] for who in ways}
+    sweeps = {"released": in_a_pool, "yours": answer, "ours": ours}
+    costs = {variant: [] for variant in sweeps}
     expected = in_a_fresh_process(one_by_one, configs)
     for _ in range(TURNS):
-        for who, way in ways.items():
-            results = in_a_fresh_process(way, configs)
-            if who == "yours":
+        for variant, run_all in sweeps.items():
+            results = in_a_fresh_process(run_all, configs)
+            if variant == "yours":
                 _compare(results, expected)
-            costs[who].append(max(run["ended"] for run in results) - min(run["began"] for run in results))
+            costs[variant].append(max(run["ended"] for run in results) - min(run["began"] for run in results))
     return Trial(costs, "s", f"from the beginning of the first to the end of the last of {len(configs)} runs", 1.6)
 
 
@@ -63,15 +63,15 @@ def one_by_one(train, configs) -> list[dict]:
     return [train(**config) for config in configs]
 
 
-def in_a_fresh_process(way, configs) -> list[dict]:
-    """Call it in a process in which torch has not computed: what computes must not fork."""
+def in_a_fresh_process(run_all, configs) -> list[dict]:
+    """Call it in a process in which torch has not computed yet: once it has, the process must not fork."""
     with Release(f"stable-baselines3=={SB3}") as process:
         process.run(load)
-        return process.run(way, train, configs)
+        return process.run(run_all, train, configs)
 
 
 def load() -> None:
-    """Import what a run needs, so that a forked process need not."""
+    """Import what a run needs, so that a forked process doesn't have to."""
     import torch  # noqa: F401
 
 

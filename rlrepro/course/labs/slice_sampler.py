@@ -10,8 +10,8 @@ from rlrepro.course.labs.core import Trial, WrongResult
 from rlrepro.lab import Release
 
 STORED, WRITES = 5_000_000, 7  # transitions; of WRITE_SIZE transitions each, with a sample after each
-SMALL, WRAPS = 2_750, 5  # capacity of the ring whose samples are checked; writes, which go round it
-WITHIN = 10  # times ours: looking at every episode takes less, reading every transition more, by a factor of two each
+SMALL, WRAPS = 2_750, 5  # capacity of the ring whose samples are checked; writes, which wrap around
+WITHIN = 10  # times ours: looking at every episode takes half of it, reading every transition twice as much
 STILL = "What of its work repeats for transitions that were there before the last write?"
 
 
@@ -24,33 +24,33 @@ def trial(answer) -> Trial:
 
 
 def online(answer) -> dict[str, list[float]]:
-    """Seconds in the online loop, in turns; torchrl's cache apart, which all samplers of a storage share."""
+    """Seconds in the online loop, in turns, except for torchrl's cache, which all samplers of a storage share."""
     names = {"released": "episode", "yours": answer, "ours": "ours"}
-    taken = workloads.online(STORED, 2 * STORED, list(names.values()), WRITES)
+    seconds = workloads.online(STORED, 2 * STORED, list(names.values()), WRITES)
     buffers.drop()
     upstream = workloads.online(STORED, 2 * STORED, ["episode cached"], WRITES)
     buffers.drop()
-    return {who: taken[name] for who, name in names.items()} | {"upstream": upstream["episode cached"]}
+    return {variant: seconds[name] for variant, name in names.items()} | {"upstream": upstream["episode cached"]}
 
 
 def wrong_slices(answer) -> str | None:
     """What is wrong with samples while writes go round a small ring, or None."""
     filled = buffers.buffer(buffers.EPISODE_LEN * 4, SMALL)
-    storage, own, first = filled._storage, buffers.sampler(answer), len(filled)
-    step = np.full(SMALL, -1)  # that is in each place
+    storage, sampler, first = filled._storage, buffers.sampler(answer), len(filled)
+    step = np.full(SMALL, -1)  # the step that each place holds
     step[:first] = np.arange(first)
     for _ in range(WRAPS):
-        slices = own.sample(storage, buffers.BATCH_SIZE)[0][0].reshape(-1, buffers.SLICE_LEN).numpy()
-        steps, when = step[slices], f"After {first:,} writes to a ring of {SMALL:,}"
+        slices = sampler.sample(storage, buffers.BATCH_SIZE)[0][0].reshape(-1, buffers.SLICE_LEN).numpy()
+        steps, prefix = step[slices], f"After {first:,} writes to a ring of {SMALL:,}"
         torn = (np.diff(steps) != 1).any(axis=1) | (np.diff(steps // buffers.EPISODE_LEN) != 0).any(axis=1)
         if torn.any():
-            return f"{when}, a slice has the steps {steps[torn][0].tolist()}; episodes have {buffers.EPISODE_LEN}."
-        episodes, left = np.unique(step[step >= 0] // buffers.EPISODE_LEN, return_counts=True)
-        expected = set(episodes[left >= buffers.SLICE_LEN].tolist())
+            return f"{prefix}, a slice has the steps {steps[torn][0].tolist()}; episodes have {buffers.EPISODE_LEN}."
+        episodes, counts = np.unique(step[step >= 0] // buffers.EPISODE_LEN, return_counts=True)
+        expected = set(episodes[counts >= buffers.SLICE_LEN].tolist())
         if missing := expected - set((steps // buffers.EPISODE_LEN).ravel().tolist()):
-            return f"{when}, nothing was drawn from episode {min(missing)}."
+            return f"{prefix}, nothing was drawn from episode {min(missing)}."
         index = filled.extend(buffers.transitions(first, workloads.WRITE_SIZE))
-        own.extend(index)  # as its buffer tells it after a write
+        sampler.extend(index)  # as its buffer does after a write
         step[np.asarray(index)] = np.arange(first, first + workloads.WRITE_SIZE)
         first += workloads.WRITE_SIZE
     buffers.drop()

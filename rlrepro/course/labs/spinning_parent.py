@@ -15,39 +15,44 @@ STILL = "How often does the parent look, and could somebody wake it instead?"
 
 def trial(answer) -> Trial:
     with Release(f"torchrl=={NEWEST}") as newest:
-        if (seen := newest.run(first_steps, answer)) != [1, 2, 3]:
-            raise WrongResult(f"The first three steps observe {seen} in place of [1, 2, 3]: whose flags were seen?")
+        if (observed := newest.run(first_steps, answer)) != [1, 2, 3]:
+            raise WrongResult(f"The first three steps observe {observed} in place of [1, 2, 3]: whose flags were seen?")
         cpu, step = newest.run(parent_seconds, answer)
         late = newest.run(steps_late, answer)
-    slower, loses = median(a / b for a, b in zip(step["yours"], step["ours"], strict=True)), []
+    slower, drawbacks = median(a / b for a, b in zip(step["yours"], step["ours"], strict=True)), []
     if slower > SLOWER:
-        loses.append(f"A step takes {slower:.2f} times as long as with ours: how late does the parent wake up?")
+        drawbacks.append(f"A step takes {slower:.2f} times as long as with ours: how late does the parent wake up?")
     if late:
-        loses.append("After load_state_dict, transitions come a step late, as in the release: which flags are left?")
-    return Trial(cpu, "s", f"CPU time of the parent per step of {STEP * 1e3:.0f} ms", 5, tuple(loses))
+        drawbacks.append(
+            "After load_state_dict, transitions come a step late, as in the release: which flags are left?"
+        )
+    return Trial(cpu, "s", f"CPU time of the parent per step of {STEP * 1e3:.0f} ms", 5, tuple(drawbacks))
 
 
 def first_steps(answer) -> list[int]:
     """What the first three steps observe, of environments that count them."""
     env = open_env(1, STEP, answer)
-    seen = [int(env.step(env.rand_action())["next", "observation"].max()) for _ in range(3)]
+    observed = [int(env.step(env.rand_action())["next", "observation"].max()) for _ in range(3)]
     env.close()
-    return seen
+    return observed
 
 
 def parent_seconds(answer) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """The parent's CPU seconds and the wall seconds of a step, in turns."""
-    envs = {who: open_env(1, STEP, wait) for who, wait in (("released", "theirs"), ("yours", answer), ("ours", "ours"))}
-    cpu, wall = ({who: [] for who in envs} for _ in range(2))
+    envs = {
+        variant: open_env(1, STEP, wait)
+        for variant, wait in (("released", "theirs"), ("yours", answer), ("ours", "ours"))
+    }
+    cpu, wall = ({variant: [] for variant in envs} for _ in range(2))
     for turn in range(-1, BLOCKS):  # ours learns in the first how late it wakes up
-        for who, env in envs.items():
+        for variant, env in envs.items():
             action = env.rand_action()
-            used, start = time.process_time(), time.perf_counter()
+            cpu_start, start = time.process_time(), time.perf_counter()
             for _ in range(STEPS):
                 env.step(action)
             if turn >= 0:
-                cpu[who].append((time.process_time() - used) / STEPS)
-                wall[who].append((time.perf_counter() - start) / STEPS)
+                cpu[variant].append((time.process_time() - cpu_start) / STEPS)
+                wall[variant].append((time.perf_counter() - start) / STEPS)
     for env in envs.values():
         env.close()
     return cpu, wall

@@ -21,11 +21,11 @@ def trial(answer) -> Trial:
         }
     if runs["yours"]["actions"] != runs["released"]["actions"]:
         raise WrongResult("With the same seed, other actions were taken.")
-    loses = []
+    drawbacks = []
     if not runs["yours"]["afterwards"]:
-        loses.append("Gradients are still off after collecting, so that the update can't learn.")
-    costs = {who: [run["peak_bytes"]] for who, run in runs.items()}
-    return Trial(costs, "B", f"peak of a step in {ENVS} environments, weights included", 1.05, tuple(loses))
+        drawbacks.append("Gradients are still off after collecting, so that the update can't learn.")
+    costs = {variant: [run["peak_bytes"]] for variant, run in runs.items()}
+    return Trial(costs, "B", f"peak of a step in {ENVS} environments, weights included", 1.05, tuple(drawbacks))
 
 
 def seeded(**options) -> dict:

@@ -14,21 +14,21 @@ STILL = "How many timesteps does the value network get at once, and what stays o
 
 def trial(answer) -> Trial:
     with Release(f"ray=={metadata.version('ray')}") as rllib:
-        if lacks := rllib.run(missing):
-            raise ImportError(f"RLlib is not installed ({lacks}): pip install 'rlrepro[course,rllib]'")
-        runs = {who: rllib.run(value_pass, who, answer) for who in ("released", "yours", "ours")}
+        if missing_package := rllib.run(missing):
+            raise ImportError(f"RLlib is not installed ({missing_package}): pip install 'rlrepro[course,rllib]'")
+        runs = {variant: rllib.run(value_pass, variant, answer) for variant in ("released", "yours", "ours")}
     for name in BATCH_COLUMNS:
-        expected, found = (runs[who]["columns"][name] for who in ("released", "yours"))
-        if found.shape != expected.shape or not np.allclose(found, expected, atol=1e-4):
+        expected, actual = (runs[variant]["columns"][name] for variant in ("released", "yours"))
+        if actual.shape != expected.shape or not np.allclose(actual, expected, atol=1e-4):
             raise WrongResult(f"{name} of the train batch differ from those of the release.")
-    costs = {who: [run["peak"]] for who, run in runs.items()}
+    costs = {variant: [run["peak"]] for variant, run in runs.items()}
     return Trial(costs, "B", f"peak of the value pass, {ROWS} timesteps, minibatch_size={SIZE}", 1.5)
 
 
-def value_pass(who: str, answer) -> dict:
+def value_pass(variant: str, answer) -> dict:
     """Peak bytes of the connector, and the columns that it adds to the train batch."""
-    run = ValuePass("nature", ROWS, SIZE, "chunked" if who == "ours" else "released")
-    if who == "yours":
+    run = ValuePass("nature", ROWS, SIZE, "chunked" if variant == "ours" else "released")
+    if variant == "yours":
         module = run.learner.module[MODULE].unwrapped()
         compute_values = module.compute_values
         module.compute_values = lambda batch, embeddings=None: answer(compute_values, batch, SIZE)

@@ -71,7 +71,7 @@ def _fill_in(target: Path, context: dict) -> None:
 
 
 def _add_readme(target: Path, repository: str) -> None:
-    """The README as a page: its links to pages lead there, and those to other files to the repository."""
+    """Write the README as a page. Links to pages lead to the site, and links to other files to the repository."""
     text = (ROOT / "README.md").read_text().replace("](book/", "](")
     text = re.sub(r"\[([A-Z]+\.md)\]\(\1\)", rf"[\1]({repository}/blob/main/\1)" if repository else r"`\1`", text)
     shutil.copytree(ROOT / "images", target / "images")
@@ -89,10 +89,10 @@ def _configure(path: Path, repository: str) -> None:
 
 
 def make_page(notebook) -> None:
-    """Change the cells to what a page shows: set-up folded, links as the site spells them, and nothing that only a
-    reader with a kernel can answer."""
-    for needless in ("papermill", "widgets"):  # widgets ask for a script of 1.8 MB, and need a kernel
-        notebook.metadata.pop(needless, None)
+    """Change the cells to what a page shows: set-up is folded, links are spelled as on the site, and what only a
+    reader with a kernel can answer is left out."""
+    for key in ("papermill", "widgets"):  # widgets load a script of 1.8 MB, and need a kernel
+        notebook.metadata.pop(key, None)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": [SITE_TAGS.get(tag, tag) for tag in tags]})
@@ -106,7 +106,7 @@ def make_page(notebook) -> None:
 
 
 def _relink(text: str) -> str:
-    """Links as the site spells them: headings as slugs, and the book one folder higher."""
+    """Spell links as the site does: headings become slugs, and the book is one folder higher."""
     text = text.replace("](../book/", "](../")
     return re.sub(r"\]\(([\w./-]+\.ipynb)?#([^)\s]+)\)", lambda link: f"]({link[1] or ''}#{slug(link[2])})", text)
 

@@ -38,11 +38,13 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
         try:
             with waiting_for("Jupyter Book", BOOK_SECONDS) as allowed:
-                done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=allowed)
+                completed = subprocess.run(
+                    [sys.executable, "-c", call], capture_output=True, text=True, timeout=allowed
+                )
         except TookTooLong as error:
             raise BookFailed(str(error)) from error
-        if done.returncode:
-            raise BookFailed("Jupyter Book says:\n" + "\n".join(_warnings(done.stdout + done.stderr)))
+        if completed.returncode:
+            raise BookFailed("Jupyter Book reported:\n" + "\n".join(_warnings(completed.stdout + completed.stderr)))
         if html.exists():
             html.rename(Path(folder) / "before")
         (Path(folder) / "_build" / "html").rename(html)

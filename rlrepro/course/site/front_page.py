@@ -12,7 +12,7 @@ NOT_MEASURED = "not measured in this run"
 
 
 def triage_data() -> str:
-    """The data of the box, as JSON that can stand inside a script element."""
+    """The data of the triage box, as JSON that can be embedded in a script element."""
     data = load()
     problems = [
         {"id": problem["id"], "signs": {kind: problem[kind] for kind in ("errors", "words")}}
@@ -32,7 +32,7 @@ def _card(problem: dict, runs: Sequence[MachineRun]) -> str:
     measured = f"**Before and after:** {gain(problem['proof'], runs)}\n\n" if "proof" in problem else ""
     rules = ", ".join(f"[{code}](rules.md#{code.lower()})" for code in problem["rules"])
     rules = f" · rules {rules}" if rules else ""
-    why = f"[Why, and how it was measured](notebooks/{problem['chapter']}.ipynb{section})"
+    chapter_link = f"[Why, and how it was measured](notebooks/{problem['chapter']}.ipynb{section})"
     return f"""\
 :::{{card}} {problem["title"]}
 :class-card: problem problem-{problem["id"]}
@@ -46,21 +46,21 @@ def _card(problem: dict, runs: Sequence[MachineRun]) -> str:
 {problem["code"]}
 ```
 
-{measured}{why} · [Install](install.md){rules}
+{measured}{chapter_link} · [Install](install.md){rules}
 :::
 """
 
 
 def gain(proof: dict, runs: Sequence[MachineRun]) -> str:
-    """The number before and after a fix, by the run that measured it at the largest size; the earliest of equals."""
-    found = [each for each in (_pair(proof, run) for run in runs) if each]
-    return max(found, key=lambda each: each[0])[1] if found else NOT_MEASURED
+    """The number before and after a fix, from the run that measured it at the largest size, or the first of several."""
+    pairs = [pair for pair in (_pair(proof, run) for run in runs) if pair]
+    return max(pairs, key=lambda pair: pair[0])[1] if pairs else NOT_MEASURED
 
 
 def _pair(proof: dict, run: MachineRun) -> tuple[float, str] | None:
     if "ratio" in proof:
         records = run.records.where(proof["record"], **proof["ratio"])
-        return (0, f"{_shown(records[-1])} {proof['what']} ({run.label})") if records else None
+        return (0, f"{_formatted(records[-1])} {proof['what']} ({run.label})") if records else None
     before, after = (
         {record.setting.get(proof["along"]): record for record in run.records.where(proof["record"], **proof[side])}
         for side in ("before", "after")
@@ -68,11 +68,11 @@ def _pair(proof: dict, run: MachineRun) -> tuple[float, str] | None:
     if not (common := set(before) & set(after)):
         return None
     size = max(common)
-    numbers = f"{_shown(before[size])} → {_shown(after[size])}"
+    numbers = f"{_formatted(before[size])} → {_formatted(after[size])}"
     return size, f"**{numbers}**, {proof['what']} ({size:,} {proof['along']}; {run.label})"
 
 
-def _shown(record) -> str:
+def _formatted(record) -> str:
     return format_value(record.value, record.unit)
 
 
@@ -80,10 +80,10 @@ def tiles(judgements: Sequence[Judgement], label: str) -> str:
     """MyST: a row for each chapter, with a tile for each of its claims that links to where it is measured."""
     rows = {}
     for judgement in judgements:
-        claim, (by, verdict) = judgement.claim, judgement.first
+        claim, (measured_by, verdict) = judgement.claim, judgement.first
         mark = OUTCOME_STYLE[verdict.outcome][1]
         link = f"notebooks/{claim.chapter}.ipynb#{claim.section.replace(' ', '-')}"
-        elsewhere = " .elsewhere" if by != label and verdict.outcome != UNTESTED else ""
+        elsewhere = " .elsewhere" if measured_by != label and verdict.outcome != UNTESTED else ""
         disagree = "" if judgement.agreed else " .disagree"
         style = f".tile .{verdict.outcome.split()[0]}{elsewhere}{disagree}"
         rows.setdefault(claim.chapter, []).append(f"[[{mark} {claim.id}]({link})]{{{style}}}")

@@ -20,12 +20,12 @@ def _page(app, pagename, templatename, context, doctree):
 
 
 def _lighten(app, exception):
-    """Leave out a script of 1.5 MB that draws icons, which a font draws as well, and the index of the search on pages
-    that do not search."""
+    """Remove a script of 1.5 MB that draws icons, which a font draws as well, and the search index from pages that do
+    not search."""
     for path in Path(app.outdir).rglob("*.html"):
-        needless = "fontawesome" if path.name == "search.html" else "fontawesome|searchtools|language_data|searchindex"
+        unused = "fontawesome" if path.name == "search.html" else "fontawesome|searchtools|language_data|searchindex"
         page = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(rf"<script[^>]*({needless})\.js[^>]*></script>", "", page), encoding="utf-8")
+        path.write_text(re.sub(rf"<script[^>]*({unused})\.js[^>]*></script>", "", page), encoding="utf-8")
 
 
 def _inline(translator, node):

@@ -46,36 +46,36 @@ def times(run: Path) -> str:
     """How long each notebook of this run took, and in which profile."""
     rows = []
     for path in sorted(run.glob("[01]*.ipynb")):
-        told = nbformat.read(path, 4).metadata.get("papermill", {})
-        if duration := told.get("duration"):
-            rows.append((path.stem, told["parameters"].get("profile", "–"), format_value(duration, "s")))
+        execution = nbformat.read(path, 4).metadata.get("papermill", {})
+        if duration := execution.get("duration"):
+            rows.append((path.stem, execution["parameters"].get("profile", "–"), format_value(duration, "s")))
     return markdown_table(("notebook", "profile", "took"), rows)
 
 
 def sizes() -> str:
-    """What each extra takes on a disk, with all that it requires, as installed where the site was built."""
+    """The disk space of each extra with all its requirements, as installed where the site was built."""
     rows = [(f"`rlrepro[{extra}]`" if extra else "`rlrepro`", *_size(extra)) for extra in EXTRAS]
     return markdown_table(("install", "packages besides it", "on the disk"), rows)
 
 
 def _size(extra: str) -> tuple[str, str]:
-    wanted, seen = [Requirement(line) for line in requirements(extra)], {}
-    while wanted:
-        requirement = wanted.pop()
+    pending, bytes_by_name = [Requirement(line) for line in requirements(extra)], {}
+    while pending:
+        requirement = pending.pop()
         try:
-            found = importlib.metadata.distribution(requirement.name)
+            distribution = importlib.metadata.distribution(requirement.name)
         except importlib.metadata.PackageNotFoundError:  # a marker leaves it out here, or it is optional
             continue
-        if found.name.lower() in seen:
+        if distribution.name.lower() in bytes_by_name:
             continue
-        seen[found.name.lower()] = _bytes_of(found.name)
-        for line in found.requires or ():
-            needed = Requirement(line)
-            asked = requirement.extras or {""}
-            if not needed.marker or any(needed.marker.evaluate({"extra": each}) for each in asked):
-                wanted.append(needed)
-    own = sum(path.stat().st_size for path in Path(__file__).parents[2].rglob("*.*") if path.suffix != ".pyc")
-    return f"{len(seen)}", format_value(own + sum(seen.values()), "B")
+        bytes_by_name[distribution.name.lower()] = _bytes_of(distribution.name)
+        for line in distribution.requires or ():
+            dependency = Requirement(line)
+            extras = requirement.extras or {""}
+            if not dependency.marker or any(dependency.marker.evaluate({"extra": name}) for name in extras):
+                pending.append(dependency)
+    own_bytes = sum(path.stat().st_size for path in Path(__file__).parents[2].rglob("*.*") if path.suffix != ".pyc")
+    return f"{len(bytes_by_name)}", format_value(own_bytes + sum(bytes_by_name.values()), "B")
 
 
 @cache
@@ -86,9 +86,9 @@ def _bytes_of(distribution: str) -> int:
 
 def bibtex(year: int) -> str:
     """CITATION.cff as BibTeX."""
-    told = yaml.safe_load(CITATION.read_text())
-    authors = " and ".join(f"{{{author['name']}}}" for author in told["authors"])
-    fields = {"author": authors, "title": told["title"], "version": told["version"], "year": year}
-    fields["url"] = told["repository-code"]
+    citation = yaml.safe_load(CITATION.read_text())
+    authors = " and ".join(f"{{{author['name']}}}" for author in citation["authors"])
+    fields = {"author": authors, "title": citation["title"], "version": citation["version"], "year": year}
+    fields["url"] = citation["repository-code"]
     lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
     return f"```bibtex\n@software{{rlrepro,\n{lines}\n}}\n```"

@@ -27,12 +27,12 @@ def reference_tabs(chapter: str, results: Path) -> list:
 
 
 def _tab(path: Path, records: Records, plots: dict) -> str:
-    last = records[-1]
-    machine = last.machine
-    place = f"{machine.cpu}, {machine.cores} cores, {last.device}, torch {machine.versions['torch']}"
+    latest = records[-1]
+    machine = latest.machine
+    platform = f"{machine.cpu}, {machine.cores} cores, {latest.device}, torch {machine.versions['torch']}"
     parts = [
-        f":::::{{tab-item}} {path.parent.name}, {last.profile}",
-        f"{place}, profile {last.profile}, {last.taken_at:%Y-%m-%d}.",
+        f":::::{{tab-item}} {path.parent.name}, {latest.profile}",
+        f"{platform}, profile {latest.profile}, {latest.taken_at:%Y-%m-%d}.",
     ]
     for plot in plots.values():
         try:

@@ -44,7 +44,7 @@ def template_context(run: Path, results: Path, repository: str) -> dict:
         "effort_table": effort_table(),
         "field": field.table(),
         "how_wrong_plans_are": sentence(results),
-        "open_reports": "\n".join(render(each, results, level=2) for each in reports().values()),
+        "open_reports": "\n".join(render(report, results, level=2) for report in reports().values()),
         "what_works_with_what": table.markdown(_compatibility(results)),
     }
 
@@ -56,11 +56,11 @@ def _compatibility(results: Path) -> Records:
 def _gpus(runs: list[MachineRun]) -> str:
     """The GPUs that were used."""
     gpus = dict.fromkeys(run.traits["GPU"] for run in runs if run.traits["device"].startswith("cuda"))
-    return ", ".join(gpus) or "none yet, so that what this page says of one is not measured; yours would be the first"
+    return ", ".join(gpus) or "none yet, so what this page says about GPUs is not measured; yours would be the first"
 
 
 def _sentence(judgement: Judgement) -> str:
-    """A claim's verdict with the reason and the figure behind it, by the first run that could test it."""
+    """A claim's verdict with the reason and the figure behind it, from the first run that could test it."""
     claim, (label, verdict) = judgement.claim, judgement.first
     source = "" if label == next(iter(judgement.verdicts)) else f", by the records of {label}"
     link = f"notebooks/{claim.chapter}.ipynb#{claim.section.replace(' ', '-')}"

@@ -7,15 +7,15 @@
   const list = cards[0].parentElement;
   const end = cards.at(-1).nextSibling;
 
-  const found = (expression, text) =>
+  const matches = (expression, text) =>
     new RegExp(expression.replace(/@(\w+)/g, (_, name) => `(?:${data.concepts[name]})`), "i").test(text);
 
   const score = (sign, text) =>
-    sign.every((each) => found(each, text)) ? sign.reduce((sum, each) => sum + (each.startsWith("@") ? 1 : 2), 0) : 0;
+    sign.every((term) => matches(term, text)) ? sign.reduce((sum, term) => sum + (term.startsWith("@") ? 1 : 2), 0) : 0;
 
   const triage = (raw) => {
     const text = raw.replaceAll("\\", "/").trim().split(/\s+/).join(" ");
-    const kinds = found(data.traceback, text) ? ["errors"] : ["errors", "words"];
+    const kinds = matches(data.traceback, text) ? ["errors"] : ["errors", "words"];
     return data.problem
       .map(({ id, signs }) => [Math.max(0, ...kinds.flatMap((kind) => signs[kind].map((sign) => score(sign, text)))), id])
       .filter(([best]) => best)
@@ -25,17 +25,17 @@
   };
 
   const show = () => {
-    const asked = box.value.trim() !== "";
-    const fits = asked ? triage(box.value) : [];
-    const first = fits.map((id) => document.querySelector(`.problem-${id}`));
+    const hasText = box.value.trim() !== "";
+    const ids = hasText ? triage(box.value) : [];
+    const matching = ids.map((id) => document.querySelector(`.problem-${id}`));
     for (const card of cards) {
-      card.hidden = asked && !first.includes(card);
+      card.hidden = hasText && !matching.includes(card);
       list.insertBefore(card, end);
     }
-    for (const card of first.toReversed()) list.insertBefore(card, list.querySelector(".problem"));
-    document.getElementById("triage").classList.toggle("asked", asked);
-    document.getElementById("triage-none").hidden = !asked || fits.length > 0;
-    answer.textContent = !asked ? "" : fits.length > 1 ? `${fits.length} problems fit, the likeliest first:` : fits.length ? "This fits:" : "";
+    for (const card of matching.toReversed()) list.insertBefore(card, list.querySelector(".problem"));
+    document.getElementById("triage").classList.toggle("asked", hasText);
+    document.getElementById("triage-none").hidden = !hasText || ids.length > 0;
+    answer.textContent = !hasText ? "" : ids.length > 1 ? `${ids.length} problems fit, the likeliest first:` : ids.length ? "This fits:" : "";
   };
 
   box.addEventListener("input", show);
