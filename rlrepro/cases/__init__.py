@@ -1,4 +1,4 @@
-"""The documented problems, one package each. A case is found by being here; `common` is what cases share."""
+"""The documented problems: every package in this folder is a case, except `common`, which the cases share."""
 
 import importlib
 import pkgutil
@@ -16,18 +16,18 @@ def all_cases() -> list[ModuleType]:
 
 
 def case_of(chapter: str) -> ModuleType | None:
-    """The case that a notebook is about, by the notebook's stem; None if it is not about a case."""
+    """The case that a notebook covers, by the notebook's stem, or None if it does not cover a case."""
     return next((case for case in all_cases() if chapter == case.CHAPTER), None)
 
 
 def chapters() -> dict[str, str]:
-    """The name of the case that each chapter is about, by the chapter's number."""
+    """The name of each chapter's case, by the chapter's number."""
     numbers = {int(case.CHAPTER.split("_")[0]): name for name, case in zip(NAMES, all_cases(), strict=True)}
     return {str(number): name for number, name in sorted(numbers.items())}
 
 
 def all_claims() -> list:
-    """The claims of every case, by chapter."""
+    """The claims of all cases, sorted by chapter."""
     return sorted((claim for case in all_cases() for claim in case.CLAIMS), key=lambda claim: claim.chapter)
 
 

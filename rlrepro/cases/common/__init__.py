@@ -1,1 +1,1 @@
-"""What several cases share: networks, workloads and how a profile is chosen."""
+"""Code that several cases share: networks, workloads and the settings of a profile."""

@@ -1,4 +1,4 @@
-"""Where a case is measured: one run of its notebook, with its settings, its device and its records."""
+"""The bench on which a case is measured: one run of its notebook, with its settings, device and records."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from rlrepro.lab.timing import Comparison
 
 
 class Bench:
-    """One run of a case's notebook. `case` is its package: `SETTINGS`, `RECORDS` and `CHAPTER` are taken from there.
+    """One run of a case's notebook. `case` is its package, which defines `SETTINGS`, `RECORDS` and `CHAPTER`.
 
     Attributes: `settings` (of the profile, on this device), `device`, `seed`, and `book`, which writes the records to
-    `OUT/CHAPTER.jsonl`. Raises NoGPUError for a device that is not there, and KeyError for an unknown profile.
+    `OUT/CHAPTER.jsonl`. Raises NoGPUError if the machine has no such device, and KeyError for an unknown profile.
     """
 
     def __init__(self, case, *, profile: str, device: str, seed: int, out: str | Path):
@@ -31,22 +31,22 @@ class Bench:
 
     @property
     def records(self) -> Records:
-        """What was measured so far."""
+        """The records measured so far."""
         return self.book.records
 
     def add(self, name: str, value, *, spread=None, samples=None, **setting) -> Record:
-        """Keep a measurement; its unit and the keys of its setting are those that the case's `RECORDS` declare.
+        """Record a measurement. The case's `RECORDS` declare its unit and the keys of its setting.
 
-        `samples` are the single measurements that `value` summarizes.
+        `samples` are the individual measurements that `value` summarizes.
         """
         return self.book.add(name, value, spread=spread, samples=samples, **setting)
 
     def add_ratio(self, name: str, times: Comparison, **setting) -> Record:
-        """Keep the median ratio of interleaved timings, and each of them."""
+        """Record the median ratio of interleaved timings, with all the ratios as its samples."""
         return self.add(name, times.ratio, spread=(times.low, times.high), samples=times.ratios, **setting)
 
     def release(self, requirement: str, **environment: str) -> Release:
-        """`Release(requirement)` with these environment variables: the same one, and its process, at each call."""
+        """`Release(requirement)` with these environment variables; each call returns the same one, with its process."""
         key = requirement, *sorted(environment.items())
         if key not in self._releases:
             self._releases[key] = Release(requirement, environment=environment)

@@ -1,4 +1,4 @@
-"""GAIL and ICM of tianshou 2.x: the memory that one update needs, as released and with its fix."""
+"""GAIL and ICM of tianshou 2.x: the memory that one update needs, as released and with our fix."""
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ def gail(chunked: bool, rows: int, max_batchsize: int, seed: int, device: str):
 
     from rlrepro.fixes import ChunkedGAIL
 
-    class Actor(ModuleWithVectorOutput):  # GAIL asks for the type
+    class Actor(ModuleWithVectorOutput):  # GAIL requires this type
         def __init__(self):
             super().__init__(CONTINUOUS)
             self.gaussian = GaussianActor(FEATURES, CONTINUOUS)
@@ -83,8 +83,8 @@ ALGORITHMS = {"GAIL": (gail, CONTINUOUS), "ICM": (icm, None)}  # name: (construc
 def measure_update(name: str, chunked: bool, rows: int, max_batchsize: int, seed: int = 0, device: str = "cpu") -> dict:
     """Peak bytes of preprocessing and of a whole update on a rollout of `rows` transitions, and the results.
 
-    `rewards` (rows,) are those after preprocessing; `weights` is one array of all weights after the first update, and
-    `moved` the largest change of a weight in it.
+    `rewards` (rows,) are the rewards after preprocessing, `weights` is one array of all weights after the first update,
+    and `moved` is the largest change of a weight in that update.
     """
     from tianshou.utils.torch_utils import policy_within_training_step
 
@@ -94,7 +94,7 @@ def measure_update(name: str, chunked: bool, rows: int, max_batchsize: int, seed
     np.random.seed(seed)  # tianshou shuffles with it
 
     def weights():
-        return torch.cat([each.detach().flatten() for each in algorithm.parameters()]).cpu().numpy()
+        return torch.cat([parameter.detach().flatten() for parameter in algorithm.parameters()]).cpu().numpy()
 
     results = {}
 

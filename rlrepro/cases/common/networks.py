@@ -1,4 +1,4 @@
-"""The visual networks of the cases: from 4x84x84 uint8 frames to a vector."""
+"""The visual networks of the cases, which map 4x84x84 uint8 frames to a vector."""
 
 import torch
 from torch import nn
@@ -39,20 +39,20 @@ class Residual(nn.Module):
 class ResidualCNN(nn.Sequential):
     """The residual network of Espeholt et al. (2018), arXiv:1802.01561: (rows, *frames) to (rows, outputs).
 
-    Its first convolution works at full resolution, so its activations are several times those of NatureCNN.
+    Its first convolution works at full resolution, so its activations are several times as large as NatureCNN's.
     `width` multiplies the channels.
     """
 
     def __init__(self, outputs: int, frames: tuple[int, int, int] = FRAMES, width: int = 1):
-        layers, (before, height, across) = [], frames
-        for after in (16 * width, 32 * width, 32 * width):
+        layers, (channels, height, frame_width) = [], frames
+        for out in (16 * width, 32 * width, 32 * width):
             pool = nn.MaxPool2d(3, stride=2, padding=1)
-            layers += [nn.Conv2d(before, after, 3, padding=1), pool, Residual(after), Residual(after)]
-            before, height, across = after, (height + 1) // 2, (across + 1) // 2
+            layers += [nn.Conv2d(channels, out, 3, padding=1), pool, Residual(out), Residual(out)]
+            channels, height, frame_width = out, (height + 1) // 2, (frame_width + 1) // 2
         layers += [
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(before * height * across, 256),
+            nn.Linear(channels * height * frame_width, 256),
             nn.ReLU(),
             nn.Linear(256, outputs),
         ]
@@ -63,7 +63,7 @@ NETWORKS = {"nature": NatureCNN, "residual": ResidualCNN}
 
 
 class _OnFrames(nn.Module):
-    """A network as tianshou calls it: on NumPy observations, computed in the precision of the weights."""
+    """Wraps a network for tianshou: takes NumPy observations, and computes in the precision of the weights."""
 
     def __init__(self, body: nn.Module):
         super().__init__()
@@ -86,7 +86,7 @@ class Critic(_OnFrames):
 
 
 def output_bytes(net: nn.Module) -> list[int]:
-    """Bytes per row of the input, frames in float32, and of the output of each layer, in their order."""
+    """Bytes per row of the input (frames in float32) and of each layer's output, in order."""
     inputs = torch.zeros(1, *FRAMES)
     sizes = [inputs.nbytes]
     layers = [layer for layer in net.modules() if not list(layer.children())]

@@ -13,7 +13,7 @@ from torch.distributions import Categorical
 
 from rlrepro.cases.common.networks import FRAMES, NETWORKS, Actor, Critic
 
-# For Numba, to compile what tianshou gives it takes seconds for each process, and to run it here milliseconds.
+# Numba takes seconds in each process to compile tianshou's functions, which run in milliseconds here when interpreted.
 INTERPRETED = {"NUMBA_DISABLE_JIT": "1"}
 ACTIONS = 6
 EPISODE = 200  # steps
@@ -43,8 +43,8 @@ def ppo(
 ):
     """The release's PPO with these networks: a PPOPolicy before tianshou 2.0, a PPO algorithm from 2.0 on.
 
-    `cls` is a subclass to construct instead; `options` go to its constructor. With `optimizer=None` a PPOPolicy has no
-    optimizer, which is enough to preprocess (a PPO algorithm takes Adam).
+    `cls` is a subclass to construct instead; `options` go to its constructor. With `optimizer=None`, a PPOPolicy has no
+    optimizer, which is enough to preprocess (a PPO algorithm gets Adam).
     """
     action_space = action_space or spaces.Discrete(ACTIONS)
     if is_version_2():
@@ -81,7 +81,8 @@ def preprocess(algorithm, batch, buffer, indices):
 
 
 def policy_of(algorithm):
-    """What maps a batch to a distribution: in tianshou 2.x the algorithm's policy, before that the policy itself."""
+    """The module that maps a batch to a distribution: in tianshou 2.x the algorithm's policy, before 2.0 the policy
+    itself."""
     return algorithm.policy if is_version_2() else algorithm
 
 
@@ -89,8 +90,8 @@ def visual_rollout(rows: int):
     """(batch, buffer, indices) of the first `rows` transitions of a rollout of random frames in a real ReplayBuffer.
 
     The buffer stores single frames and stacks four when it is read, as for Atari. The batch is what an update samples,
-    `buffer.sample(0)`: `obs` and `obs_next` are uint8 of shape (rows, 4, 84, 84). The longest rollout so far is kept
-    and a shorter one is its beginning, so transitions do not depend on earlier calls.
+    `buffer.sample(0)`: `obs` and `obs_next` are uint8 of shape (rows, 4, 84, 84). The longest rollout so far is cached,
+    and a shorter one is a prefix of it, so transitions do not depend on earlier calls.
     """
     if not _longest or len(_longest[0]) < rows:
         _longest.clear()
@@ -105,29 +106,29 @@ _longest = []
 def _collect(rows):
     from tianshou.data import Batch, ReplayBuffer
 
-    random = [np.random.default_rng(stream) for stream in np.random.SeedSequence(0).spawn(3)]
-    frames = random[0].integers(0, 256, (rows, *FRAMES[1:]), dtype=np.uint8)
-    actions = random[1].integers(0, ACTIONS, rows)
-    rewards = random[2].standard_normal(rows)
+    rngs = [np.random.default_rng(seed) for seed in np.random.SeedSequence(0).spawn(3)]
+    frames = rngs[0].integers(0, 256, (rows, *FRAMES[1:]), dtype=np.uint8)
+    actions = rngs[1].integers(0, ACTIONS, rows)
+    rewards = rngs[2].standard_normal(rows)
     buffer = ReplayBuffer(rows, stack_num=FRAMES[0], ignore_obs_next=True)
     for row in range(rows):
         done = (row + 1) % EPISODE == 0
-        step = {"obs": frames[row], "act": actions[row], "rew": rewards[row], "terminated": done, "truncated": False}
-        buffer.add(Batch(**step, done=done, obs_next=frames[row], info={}))
+        fields = {"obs": frames[row], "act": actions[row], "rew": rewards[row], "terminated": done, "truncated": False}
+        buffer.add(Batch(**fields, done=done, obs_next=frames[row], info={}))
     batch, indices = buffer.sample(0)
     return batch, buffer, indices
 
 
 def visual_networks(network: str, device: str = "cpu", actor_dtype: str = "float32"):
-    """(actor, critic) of that architecture, with the same weights under every release."""
+    """(actor, critic) with that architecture, and with the same weights under every release."""
     torch.manual_seed(0)
     actor, critic = Actor(NETWORKS[network](ACTIONS)), Critic(NETWORKS[network](1))
     return actor.to(device, getattr(torch, actor_dtype)), critic.to(device)
 
 
-@lru_cache(maxsize=1)  # others would take up memory on the card
+@lru_cache(maxsize=1)  # more than one would take up memory on the card
 def visual_ppo(network: str, max_batchsize: int, device: str = "cpu", actor_dtype: str = "float32"):
-    """PPO with these networks, to preprocess only: to construct an optimizer, torch imports its compiler, which takes
-    seconds."""
+    """PPO with these networks, for preprocessing only. It has no optimizer, since torch imports its compiler to
+    construct one, which takes seconds."""
     networks = visual_networks(network, device=device, actor_dtype=actor_dtype)
     return ppo(*networks, max_batchsize=max_batchsize, optimizer=None)

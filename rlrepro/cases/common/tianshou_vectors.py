@@ -1,4 +1,4 @@
-"""PPO on vector observations, for whichever tianshou is imported: rollouts, networks and a whole training run."""
+"""PPO on vector observations, for whichever tianshou is imported: rollouts, networks and a full training run."""
 
 import gymnasium as gym
 import numpy as np
@@ -58,7 +58,7 @@ def plain_normal(*parameters):
 
 
 def independent_normal(*parameters):
-    """The same with one log-probability per transition, as in tianshou's own examples."""
+    """The same, but with one log-probability per transition, as in tianshou's own examples."""
     return Independent(plain_normal(*parameters), 1)
 
 
@@ -85,24 +85,24 @@ def vector_ppo(distribution: str, actions: int, max_batchsize: int, seed: int = 
 def vector_rollout(rows: int, actions: int | None = None, seed: int = 0):
     """(batch, buffer, indices) of `rows` random transitions with (64,) observations in a real ReplayBuffer.
 
-    Their actions are `actions` continuous numbers, or without it one of `ACTIONS`.
+    Each action has `actions` continuous dimensions; with None, it is one of `ACTIONS` discrete actions.
     """
     from tianshou.data import Batch, ReplayBuffer
 
-    random = np.random.default_rng(seed)
-    observations = random.standard_normal((rows + 1, FEATURES), dtype=np.float32)
-    acts = random.standard_normal((rows, actions), dtype=np.float32) if actions else random.integers(0, ACTIONS, rows)
-    rewards = random.standard_normal(rows)
+    rng = np.random.default_rng(seed)
+    observations = rng.standard_normal((rows + 1, FEATURES), dtype=np.float32)
+    acts = rng.standard_normal((rows, actions), dtype=np.float32) if actions else rng.integers(0, ACTIONS, rows)
+    rewards = rng.standard_normal(rows)
     buffer = ReplayBuffer(rows)
     for row in range(rows):
         done = (row + 1) % EPISODE == 0
-        step = {
+        fields = {
             "obs": observations[row],
             "obs_next": observations[row + 1],
             "act": acts[row],
             "rew": rewards[row],
         }
-        buffer.add(Batch(**step, terminated=done, truncated=False, done=done, info={}))
+        buffer.add(Batch(**fields, terminated=done, truncated=False, done=done, info={}))
     batch, indices = buffer.sample(0)
     return batch, buffer, indices
 
@@ -114,7 +114,7 @@ def train_cartpole(
     the largest weight of the first layer to the next larger float32 before training.
 
     Returns `weights`, all weights before training and after each update, (updates + 1, weights), and `returns`, one per
-    episode. A gradient step takes 64 transitions whatever max_batchsize is.
+    episode. A minibatch has 64 transitions, whatever max_batchsize is.
     """
     from tianshou.data import Collector, ReplayBuffer
     from tianshou.env import DummyVectorEnv
@@ -134,12 +134,12 @@ def train_cartpole(
     )
 
     def weights():
-        return torch.cat([each.detach().flatten() for each in policy.parameters()]).cpu().numpy()
+        return torch.cat([parameter.detach().flatten() for parameter in policy.parameters()]).cpu().numpy()
 
     if nudged:
         with torch.no_grad():
             layer = next(policy.parameters()).view(-1)
-            largest = layer[layer.argmax()]  # a smaller one may change nothing: later sums round it away
+            largest = layer[layer.argmax()]  # nudging a smaller one may change nothing: later sums round it away
             largest.copy_(torch.nextafter(largest, torch.full_like(largest, torch.inf)))
     history = [weights()]
     collector = Collector(policy, env, ReplayBuffer(STEPS))

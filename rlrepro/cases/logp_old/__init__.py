@@ -1,8 +1,8 @@
 """PPO's logp_old: tianshou 0.4.11 to 1.0.0 computes it on the whole rollout at once.
 
-Upstream: thu-ml/tianshou#1164, fixed in #1168, first released in 1.1.0. `SETTINGS` says how much each profile measures,
-`workloads` holds what runs under a release, `measure` runs it and records the results, `claims` judges the article,
-`plots` draws.
+Upstream: thu-ml/tianshou#1164, fixed in #1168, first released in 1.1.0. `SETTINGS` defines how much each profile
+measures, `workloads` has the functions that run under a release, `measure` runs them and records the results, `claims`
+judges the article, and `plots` draws the figures.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Settings:
 
     rows: tuple[int, ...]  # for growth with the rollout
     chunk_sizes: tuple[int, ...]  # for growth with max_batchsize
-    chunk_rows: int  # the rollout for those
+    chunk_rows: int  # the rollout for these
     max_batchsize: int  # everywhere else
     residual_rows: int  # for the second network
     residual_max_batchsize: int
@@ -32,12 +32,12 @@ class Settings:
     history_gib: float
     releases: tuple[str, ...]  # compared on `release_rows`
     release_rows: int
-    small_card_gib: float  # the card on which the longest rollout is searched
-    long_rows: int  # the rollout that the fixed release then tries
+    small_card_gib: float  # the card for which the longest rollout is searched
+    long_rows: int  # the rollout that the fixed release tries on it
     equality_rows: int
     equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared
     training_updates: int  # each after 512 environment steps
-    drift_updates: int  # the same, where the weights are compared after each
+    drift_updates: int  # the same, for runs whose weights are compared after each update
     timing_rows: int
     timing_repeats: int
     twin_rows: tuple[int, ...]  # for GAIL and ICM
@@ -117,7 +117,7 @@ SETTINGS = {
         twin_rows=(1024, 2048, 4096),
     ),
 }
-_LARGER = {  # than the tens of megabytes that the libraries of a card take for themselves
+_LARGER = {  # sizes whose memory exceeds the tens of megabytes that the GPU libraries reserve for themselves
     "rows": (512, 1024, 2048, 4096),
     "chunk_sizes": (16, 64, 256, 512),
     "chunk_rows": 512,

@@ -1,4 +1,4 @@
-"""What the article says of logp_old, and how measurements judge it."""
+"""The article's claims about logp_old, and the functions that judge them from measurements."""
 
 from functools import partial
 
@@ -10,9 +10,9 @@ from rlrepro.evidence.records import Records
 from rlrepro.evidence.rules import PROPORTIONAL, at_least, constant, exactly, proportional, slightly_more
 from rlrepro.lab.units import format_value
 
-FOLLOWS = 0.5  # the exponent of peak against max_batchsize from which the parameter counts as setting it
-ROUNDING = {  # the largest relative difference that arithmetic in another order explains, by its precision
-    "float32": 1e-5,  # 23 bits, of which sums of some thousand terms lose a few
+MIN_EXPONENT = 0.5  # of peak against max_batchsize, from which the parameter counts as setting the peak
+ROUNDING = {  # the largest relative difference that another order of operations explains, by precision
+    "float32": 1e-5,  # 23 bits, of which sums of a few thousand terms lose a few
     "tf32": 2**-8,  # 10 bits
     "bfloat16": 2**-5,  # 7 bits
 }
@@ -25,8 +25,8 @@ def _growth(records: Records, release: str) -> tuple[float, dict]:
 
 def judge_whole_rollout(records: Records) -> Finding:
     exponent, peaks = _growth(records, BUGGY)
-    most = max(peaks)
-    figure = f"peak ~ rows^{exponent:.3f}, {format_value(peaks[most].value, 'B')} at {most:,} rows"
+    max_rows = max(peaks)
+    figure = f"peak ~ rows^{exponent:.3f}, {format_value(peaks[max_rows].value, 'B')} at {max_rows:,} rows"
     return Finding(figure, [exponent])
 
 
@@ -41,7 +41,7 @@ def judge_parameter(records: Records) -> Finding | Verdict:
         growth(records.along("logp_old.peak_by_chunk", "max_batchsize", release=release)) for release in (BUGGY, FIXED)
     )
     figure = f"peak ~ max_batchsize^{fixed:.2f} in {FIXED}, ^{buggy:.2f} in {BUGGY}"
-    if min(buggy, fixed) >= FOLLOWS:
+    if min(buggy, fixed) >= MIN_EXPONENT:
         return Verdict("partly", figure, f"it does, but in {BUGGY} as well")
     return Finding(figure, [fixed], {"refuted": "the peak does not follow max_batchsize even in the fixed release"})
 
@@ -52,25 +52,25 @@ def judge_same_results(records: Records) -> Verdict:
     if not differences or not runs:
         records.get("logp_old.difference" if not differences else "logp_old.training_difference")
     worst = max(differences, key=lambda record: record.value)
-    furthest = max(runs, key=lambda record: record.value)
+    worst_run = max(runs, key=lambda record: record.value)
     exact = [record for record in differences if record.value == 0]
     figure = (
         f"bit-equal in {len(exact)} of {len(differences)} settings, at most {worst.value:.1e} apart; "
-        f"weights after training up to {furthest.value:.1e} apart"
+        f"weights after training up to {worst_run.value:.1e} apart"
     )
-    if worst.value == 0 and furthest.value == 0:
+    if worst.value == 0 and worst_run.value == 0:
         return Verdict("supported", figure, "every bit is the same, and so is a whole seeded training run")
     for record in differences:
-        allowed = ROUNDING[record.setting["dtype"]]
-        if record.value > allowed:
-            kind = record.setting["dtype"]
-            return Verdict("refuted", figure, f"apart by more than rounding explains in {kind} ({allowed:.1e})")
-    same = records.series("logp_old.training_same_returns", "max_batchsize")
-    different = [str(size) for size, is_same in same.items() if not is_same]
-    course = f"; with {', '.join(different)} the episodes of a seeded training run differ" if different else ""
+        tolerance = ROUNDING[record.setting["dtype"]]
+        if record.value > tolerance:
+            dtype = record.setting["dtype"]
+            return Verdict("refuted", figure, f"apart by more than rounding explains in {dtype} ({tolerance:.1e})")
+    same_returns = records.series("logp_old.training_same_returns", "max_batchsize")
+    changed = [str(size) for size, is_same in same_returns.items() if not is_same]
+    returns_note = f"; with {', '.join(changed)} the episodes of a seeded training run differ" if changed else ""
     inexact = sorted({record.setting["max_batchsize"] for record in (*differences, *runs) if record.value})
     sizes = ", ".join(map(str, inexact))
-    return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{course}")
+    return Verdict("partly", figure, f"equal up to rounding, not bit for bit with max_batchsize={sizes}{returns_note}")
 
 
 def judge_slower(records: Records) -> Finding:
@@ -83,16 +83,16 @@ def judge_snippet(records: Records) -> Verdict:
     if record.value is None:
         return Verdict("supported", "runs", f"the article's lines run as printed in {BUGGY}")
     older = records.get("logp_old.snippet_error", release="0.5.1").value
-    why = f"raises in {BUGGY}" + ("; the attribute had that name up to 0.5.1, where it runs" if older is None else "")
-    return Verdict("refuted", record.value, why)
+    note = f"raises in {BUGGY}" + ("; the attribute had that name up to 0.5.1, where it runs" if older is None else "")
+    return Verdict("refuted", record.value, note)
 
 
 def judge_remainder(records: Records) -> Verdict:
     sizes = records.get("logp_old.chunks", release=FIXED)
     rows, size = sizes.setting["rows"], sizes.setting["max_batchsize"]
     independent, plain = (
-        records.get("logp_old.first_ratio_error", release=FIXED, distribution=kind, actions=1).value
-        for kind in ("independent", "plain normal")
+        records.get("logp_old.first_ratio_error", release=FIXED, distribution=distribution, actions=1).value
+        for distribution in ("independent", "plain normal")
     )
     figure = (
         f"{rows} transitions in chunks of {size} become {format_value(sizes.value, 'sizes')}; "
@@ -112,19 +112,19 @@ def judge_remainder(records: Records) -> Verdict:
 
 
 def judge_any_amount(records: Records) -> Verdict:
-    host = records.get("logp_old.host_bytes_per_row", release=FIXED).value
-    allowed = records.get("logp_old.rows_host_memory_allows", release=FIXED).value
+    host_bytes = records.get("logp_old.host_bytes_per_row", release=FIXED).value
+    max_rows = records.get("logp_old.rows_host_memory_allows", release=FIXED).value
     exponents = {}
     for twin in ("GAIL", "ICM"):
         peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", fixed=False)
         exponents[twin] = growth(peaks)
     unbounded = [twin for twin, exponent in exponents.items() if exponent >= 1 - PROPORTIONAL["bytes"]]
-    shown = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in exponents.items())
-    figure = f"{format_value(host, 'B')} of host memory per transition, at most {allowed:,} here; {shown}"
+    growth_rates = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in exponents.items())
+    figure = f"{format_value(host_bytes, 'B')} of host memory per transition, at most {max_rows:,} here; {growth_rates}"
     if unbounded:
         names = " and ".join(unbounded)
-        why = f"host memory grows with the rollout, and {names} of {NEWEST} still process all of it at once"
-        return Verdict("refuted", figure, why)
+        reason = f"host memory grows with the rollout, and {names} of {NEWEST} still process all of it at once"
+        return Verdict("refuted", figure, reason)
     return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
 
 
@@ -153,7 +153,7 @@ CLAIMS = [
         "Only with the fix can the batch-size parameter set the memory",
         section="The parameter that does nothing",
         judge=judge_parameter,
-        rule=at_least(FOLLOWS, f"an exponent of {FOLLOWS:g}"),
+        rule=at_least(MIN_EXPONENT, f"an exponent of {MIN_EXPONENT:g}"),
         premise=GROWTH,
     ),
     claim(

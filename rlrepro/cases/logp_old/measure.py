@@ -1,4 +1,4 @@
-"""What the chapter measures, one function per section: each runs workloads under releases and records the results."""
+"""The chapter's measurements, one function per section: each runs workloads under releases and records the results."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +13,8 @@ from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, OLDER, workloads
 from rlrepro.lab import Comparison, Release, compare, this_machine, timeline
 
 DEFAULT_MAX_BATCHSIZE = 256  # tianshou's
-SEARCH_STEP = 16  # transitions, to which the longest rollout is searched
-DISTRIBUTIONS = (("categorical", 1), ("independent", 1), ("plain normal", 1), ("plain normal", 3))  # with actions
+SEARCH_STEP = 16  # transitions: the resolution of the search for the longest rollout
+DISTRIBUTIONS = (("categorical", 1), ("independent", 1), ("plain normal", 1), ("plain normal", 3))  # and actions
 
 
 def release(bench: Bench, version: str) -> Release:
@@ -32,7 +32,7 @@ def start(bench: Bench) -> None:
 
 
 def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
-    """What `workloads.fits` returns on a small card, by release; `chunked` tries ChunkedPPOPolicy in the buggy one."""
+    """What `workloads.fits` returns on a small card, by release; with `chunked`, only BUGGY with ChunkedPPOPolicy."""
     settings, outcomes = bench.settings, {}
     setting = {"rows": settings.card_rows, "gib": settings.card_gib, "network": settings.card_network}
     for version in (BUGGY,) if chunked else (BUGGY, FIXED):
@@ -46,10 +46,10 @@ def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
 
 def live_by_line(bench: Bench) -> None:
     settings = bench.settings
-    size = {"rows": settings.history_rows, "gib": settings.history_gib, "max_batchsize": settings.max_batchsize}
+    sizes = {"rows": settings.history_rows, "gib": settings.history_gib, "max_batchsize": settings.max_batchsize}
     for version in (BUGGY, FIXED):
-        history = release(bench, version).run(workloads.history, **size, device=bench.device)
-        setting = {"release": version, "events": history["events"], "fits": history["error"] is None, **size}
+        history = release(bench, version).run(workloads.history, **sizes, device=bench.device)
+        setting = {"release": version, "events": history["events"], "fits": history["error"] is None, **sizes}
         for line, live in history["live"].items():
             bench.add("live", live.tolist(), line=line, **setting)
 
@@ -102,8 +102,8 @@ def peak_by_release(bench: Bench) -> None:
 
 
 def largest_rollouts(bench: Bench) -> dict:
-    """Search the longest rollout that the buggy release takes on a small card, and try a much longer one with the fixed
-    release; what `workloads.fits` returns for that."""
+    """Find the longest rollout that fits on a small card in the buggy release, and try a much longer one in the fixed
+    release. Returns what `workloads.fits` returns for the latter."""
     settings, gib, size = bench.settings, bench.settings.small_card_gib, DEFAULT_MAX_BATCHSIZE
     rows, peak = list(bench.records.series("logp_old.peak", "rows", release=BUGGY, network="nature").items())[-1]
     estimate = int(gib * 2**30 / (peak / rows))
@@ -132,53 +132,53 @@ def article_snippet(bench: Bench) -> None:
 
 
 def differences(bench: Bench) -> dict[tuple[str, int], float]:
-    """Compare logp_old of the whole rollout with that of chunks; the fraction that is equal to the bit, by precision
-    and `max_batchsize`."""
-    equal, rows = {}, bench.settings.equality_rows
+    """Compare logp_old of the whole rollout with logp_old in chunks. Returns the fraction that is bit-equal, by
+    precision and `max_batchsize`."""
+    equal_fractions, rows = {}, bench.settings.equality_rows
     for dtype in workloads.precisions(bench.device):
-        whole = release(bench, BUGGY).run(workloads.logp_old, rows, 64, dtype, bench.device)
+        unchunked = release(bench, BUGGY).run(workloads.logp_old, rows, 64, dtype, bench.device)
         for size in bench.settings.equality_sizes:
             chunked = release(bench, FIXED).run(workloads.logp_old, rows, size, dtype, bench.device)
-            difference = float(np.max(np.abs(chunked - whole) / np.abs(whole)))
+            difference = float(np.max(np.abs(chunked - unchunked) / np.abs(unchunked)))
             bench.add("difference", difference, dtype=dtype, max_batchsize=size, rows=rows)
-            equal[dtype, size] = float(np.mean(chunked == whole))
-    return equal
+            equal_fractions[dtype, size] = float(np.mean(chunked == unchunked))
+    return equal_fractions
 
 
 def training_differences(bench: Bench) -> dict[int, float]:
-    """Compare whole training runs with and without chunks; how far training moved the weights, by `max_batchsize`."""
-    moved, updates = {}, bench.settings.training_updates
+    """Compare training runs with and without chunks. Returns how far training moved the weights, by `max_batchsize`."""
+    distances, updates = {}, bench.settings.training_updates
     for size in bench.settings.equality_sizes:
-        whole, chunked = (
-            release(bench, BUGGY).run(workloads.train, chunked, updates, size, bench.seed, bench.device)
-            for chunked in (False, True)
+        unchunked, chunked = (
+            release(bench, BUGGY).run(workloads.train, in_chunks, updates, size, bench.seed, bench.device)
+            for in_chunks in (False, True)
         )
         setting = {"max_batchsize": size, "updates": updates}
-        bench.add("training_difference", workloads.farthest(whole["weights"], chunked["weights"])[-1], **setting)
-        bench.add("training_same_returns", whole["returns"] == chunked["returns"], **setting)
-        moved[size] = workloads.farthest(whole["weights"], whole["weights"][0])[-1]
-    return moved
+        bench.add("training_difference", workloads.farthest(unchunked["weights"], chunked["weights"])[-1], **setting)
+        bench.add("training_same_returns", unchunked["returns"] == chunked["returns"], **setting)
+        distances[size] = workloads.farthest(unchunked["weights"], unchunked["weights"][0])[-1]
+    return distances
 
 
 def drift(bench: Bench) -> None:
-    """How far the weights of a run are, after each update, from those of the release as it is, with the same seed. The
-    runs: the same again; with chunks; with one weight moved to the next float32 before training. `start` is how far
-    training itself has moved the weights."""
+    """How far the weights of a run are, after each update, from those of the unchanged release with the same seed. The
+    runs: the same run again; one with chunks; one with a weight moved to the next float32 before training. `start` is
+    the distance from the initial weights."""
     size, updates = min(bench.settings.equality_sizes), bench.settings.drift_updates
 
-    def weights(**changed):
-        arguments = {"chunked": False, "seed": bench.seed, "device": bench.device} | changed
+    def weights(**changes):
+        arguments = {"chunked": False, "seed": bench.seed, "device": bench.device} | changes
         return release(bench, BUGGY).run(workloads.train, updates=updates, max_batchsize=size, **arguments)["weights"]
 
-    plain = weights()
-    others = {
-        "start": plain[0],
+    reference = weights()
+    runs = {
+        "start": reference[0],
         "again": weights(),
         "chunks": weights(chunked=True),
         "next float32": weights(nudged=True),
     }
-    for run, other in others.items():
-        for update, distance in enumerate(workloads.farthest(plain, other)):
+    for run, run_weights in runs.items():
+        for update, distance in enumerate(workloads.farthest(reference, run_weights)):
             bench.add("drift", distance, run=run, update=update, max_batchsize=size)
 
 
@@ -200,7 +200,7 @@ def time_ratio(bench: Bench) -> Comparison:
 
 
 def chunk_sizes(bench: Bench) -> dict[int, list[int]]:
-    """The chunks that the fixed release makes of rollouts around two chunks long, by the rollout's length."""
+    """The sizes of the chunks into which the fixed release splits rollouts of about two chunks, by their length."""
     size = DEFAULT_MAX_BATCHSIZE
     sizes = {rows: release(bench, FIXED).run(workloads.chunk_sizes, rows, size) for rows in (512, 513, 511)}
     bench.add("chunks", sizes[511], release=FIXED, rows=511, max_batchsize=size)
@@ -229,8 +229,8 @@ def chunked_first_ratios(bench: Bench) -> dict[int, dict]:
 
 
 def gail_and_icm(bench: Bench) -> dict[tuple[str, int], float]:
-    """Compare both algorithms with their fixes; how far an update moved the weights, by algorithm and rollout."""
-    moved = {}
+    """Compare both algorithms with their fixes. Returns how far an update moved the weights, by algorithm and rows."""
+    distances = {}
     for name in ALGORITHMS:
         for rows in bench.settings.twin_rows:
             size = bench.settings.max_batchsize
@@ -240,10 +240,10 @@ def gail_and_icm(bench: Bench) -> dict[tuple[str, int], float]:
             )
             setting = {"twin": name, "rows": rows, "max_batchsize": size}
             for stage in ("preprocess", "update"):
-                for fix, result in ((False, released), (True, fixed)):
-                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], fixed=fix, stage=stage, **setting)
-            for what in ("rewards", "weights"):
-                difference = float(np.abs(released[what] - fixed[what]).max())
-                bench.add("twin_difference", difference, what=what, **setting)
-            moved[name, rows] = released["moved"]
-    return moved
+                for with_fix, result in ((False, released), (True, fixed)):
+                    bench.add("twin_peak", result[f"{stage}_peak_bytes"], fixed=with_fix, stage=stage, **setting)
+            for quantity in ("rewards", "weights"):
+                difference = float(np.abs(released[quantity] - fixed[quantity]).max())
+                bench.add("twin_difference", difference, what=quantity, **setting)
+            distances[name, rows] = released["moved"]
+    return distances

@@ -13,7 +13,7 @@ from rlrepro.lab.memory_history import BEFORE
 from rlrepro.lab.units import format_value
 
 MIB = 2**20
-WHOLE_ROLLOUT = 4  # times the smallest peak: from there on, a release counts as processing the whole rollout at once
+WHOLE_ROLLOUT = 4  # times the smallest peak: above that, a release counts as processing the whole rollout at once
 LINES_SHOWN = 2  # of code, in a history
 MOMENTS = 200  # in a history
 REST = "all other lines"
@@ -24,11 +24,11 @@ ROLES = {BUGGY: figures.BUGGY, FIXED: figures.UPSTREAM, NEWEST: figures.UPSTREAM
 def plot_peak_against_rows(records: Records, network: str = "nature"):
     """Peak of preprocessing against the length of the rollout, by release, with fitted exponents."""
     figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
-    for release, line in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
+    for release, style in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
         peaks = records.along("logp_old.peak", "rows", release=release, network=network)
         exponent = growth_exponent(list(peaks), [peak.value for peak in peaks.values()])
         text = f"tianshou {release}: length$^{{{exponent:.2f}}}$"
-        figures.draw_line(axes, peaks, ROLES[release], text, line)
+        figures.draw_line(axes, peaks, ROLES[release], text, style)
     figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)
     figures.equal_decades(axes)
@@ -55,7 +55,7 @@ def plot_peak_against_chunk(records: Records):
 
 
 def plot_history(records: Records):
-    """What is live after each allocation and free, one panel per release, coloured by the line that allocated it."""
+    """Live memory after each allocation and free, one panel per release, coloured by the line that allocated it."""
     figure, panels = figures.new_figure("Live memory on the card, by the line that allocated it", rows=2, height=6.4)
     for axes, release in zip(panels, (BUGGY, FIXED), strict=True):
         history = records.all("logp_old.live", release=release)
@@ -63,42 +63,42 @@ def plot_history(records: Records):
         stack = _largest_lines({record.setting["line"]: np.array(record.value) / MIB for record in history})
         limit, events = setting["gib"] * 2**10, setting["events"]
         stack = _fullest_moments(stack)
-        at = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that the end is visible
-        held = [np.append(live, live[-1]) for live in stack.values()]
+        positions = [*np.linspace(0, events - 1, len(stack[BEFORE])), 1.04 * events]  # so that the end is visible
+        layers = [np.append(live, live[-1]) for live in stack.values()]
         colors = [SHADES.get(line, figures.BUGGY if "logp_old" in line else "#7C93A5") for line in stack]
-        axes.stackplot(at, held, colors=colors, labels=stack, lw=0, step="post")
+        axes.stackplot(positions, layers, colors=colors, labels=stack, lw=0, step="post")
         axes.axhline(limit, color="black", lw=1.2, ls="--")
-        axes.set(ylabel=f"tianshou {release}\nlive memory (MiB)", xlim=(0, at[-1]), ylim=(0, 1.15 * limit))
+        axes.set(ylabel=f"tianshou {release}\nlive memory (MiB)", xlim=(0, positions[-1]), ylim=(0, 1.15 * limit))
         for line, live in stack.items():
             figures.add_row(figure, f"tianshou {release}", line, live.max() * MIB, "B")
-        end = "done" if setting["fits"] else "out of memory"
+        outcome = "done" if setting["fits"] else "out of memory"
         highest = ", ".join(f"{line} holds up to {format_value(live.max() * MIB, 'B')}" for line, live in stack.items())
-        figure.described += f"tianshou {release} ends with: {end}; {highest}. "
-        for x, text, side in ((0.005, "the card", "left"), (0.995, end, "right")):
-            axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=side, fontsize=9)
+        figure.described += f"tianshou {release} ends with: {outcome}; {highest}. "
+        for x, text, alignment in ((0.005, "the card", "left"), (0.995, outcome, "right")):
+            axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=alignment, fontsize=9)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
         axes.grid(visible=False)
     panels[-1].set_xlabel("allocations and frees, in order")
-    what = f"Nature CNN, {setting['rows']:,} transitions, max_batchsize={setting['max_batchsize']}"
-    figures.caption(figure, history[0], what)
+    workload = f"Nature CNN, {setting['rows']:,} transitions, max_batchsize={setting['max_batchsize']}"
+    figures.caption(figure, history[0], workload)
     return figure
 
 
 def _fullest_moments(stack: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """As many moments as can be told apart in a figure; where several fall together, the one with most in use."""
+    """As many moments as a figure can resolve; where several coincide, the one with the most live memory."""
     total = sum(stack.values())
     parts = np.array_split(np.arange(len(total)), min(MOMENTS, len(total)))
-    kept = [part[total[part].argmax()] for part in parts]
-    return {line: live[kept] for line, live in stack.items()}
+    fullest = [part[total[part].argmax()] for part in parts]
+    return {line: live[fullest] for line, live in stack.items()}
 
 
 def _largest_lines(live: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What was live before, the lines that held most, and the sum of all others."""
+    """The memory that was live before, the lines that hold the most, and the sum of all other lines."""
     lines = sorted(live, key=lambda line: live[line].max(), reverse=True)
-    shown = [line for line in lines if line != BEFORE][:LINES_SHOWN]
-    rest = sum((live[line] for line in lines if line not in (BEFORE, *shown)), np.zeros_like(live[lines[0]]))
-    before = live.get(BEFORE, np.zeros_like(rest))
-    return {BEFORE: before} | {line: live[line] for line in shown} | {REST: rest}
+    largest = [line for line in lines if line != BEFORE][:LINES_SHOWN]
+    remainder = sum((live[line] for line in lines if line not in (BEFORE, *largest)), np.zeros_like(live[lines[0]]))
+    before = live.get(BEFORE, np.zeros_like(remainder))
+    return {BEFORE: before} | {line: live[line] for line in largest} | {REST: remainder}
 
 
 def plot_timeline(records: Records):
@@ -108,25 +108,25 @@ def plot_timeline(records: Records):
     record = points[0]
     imported = [point for point in points if point.value]
     colors = [
-        figures.BUGGY if point.value > WHOLE_ROLLOUT * min(each.value for each in imported) else figures.UPSTREAM
+        figures.BUGGY if point.value > WHOLE_ROLLOUT * min(peak.value for peak in imported) else figures.UPSTREAM
         for point in imported
     ]
     releases = [point.setting["release"] for point in imported]
     figures.draw_values(axes, list(zip(releases, imported, colors, strict=True)), scale=MIB)
     missing = ", ".join(point.setting["release"] for point in points if not point.value)
     axes.set(ylabel="tianshou release", xlabel="peak memory of preprocessing (MiB)")
-    without = f"; {missing} can't be imported" if missing else ""
-    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions{without}")
+    missing_note = f"; {missing} can't be imported" if missing else ""
+    figures.caption(figure, record, f"Nature CNN, {record.setting['rows']:,} transitions{missing_note}")
     return figure
 
 
 def plot_largest_rollout(records: Records):
-    """The longest rollout that fits on a card, buggy and fixed release."""
+    """The longest rollout that fits on a card, in the buggy and in the fixed release."""
     figure, axes = figures.new_figure("The longest rollout that fits", height=2.6)
     rollouts = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
-    named = {f"tianshou {record.setting['release']}": record for record in rollouts}
-    values = [(name, record, ROLES[record.setting["release"]]) for name, record in named.items()]
-    open_ended = [name for name, record in named.items() if record.setting["at_least"]]
+    by_name = {f"tianshou {record.setting['release']}": record for record in rollouts}
+    values = [(name, record, ROLES[record.setting["release"]]) for name, record in by_name.items()]
+    open_ended = [name for name, record in by_name.items() if record.setting["at_least"]]
     figures.draw_values(axes, values, unit="count", at_least=open_ended)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -149,7 +149,9 @@ def plot_drift(records: Records):
     }
     for run, (color, style, text) in lines.items():
         drift = records.along("logp_old.drift", "update", run=run)
-        figures.draw_line(axes, {update: each for update, each in drift.items() if each.value}, color, text, style)
+        figures.draw_line(
+            axes, {update: distance for update, distance in drift.items() if distance.value}, color, text, style
+        )
     axes.set_yscale("log")
     figures.label_lines(axes)
     axes.xaxis.get_major_locator().set_params(integer=True)

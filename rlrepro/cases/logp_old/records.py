@@ -1,18 +1,18 @@
-"""What the chapter records. `rows` are transitions of a rollout."""
+"""The quantities that the chapter records. `rows` are transitions of a rollout."""
 
 from rlrepro.evidence.schema import Quantity
 
 RECORDS = (
     Quantity("fits", "yes/no", ("release", "rows", "gib", "network")),
     Quantity("fits_chunked", "yes/no", ("release", "rows", "gib", "network")),
-    # live bytes made by one line of code, at points spread over `events` allocations and frees; `line` is that line
+    # live bytes allocated by one line of code, `line`, at points spread over `events` allocations and frees
     Quantity("live", "B in turn", ("release", "rows", "gib", "max_batchsize", "line", "events", "fits")),
     Quantity("peak", "B", ("release", "rows", "max_batchsize", "network")),
     Quantity("peak_by_chunk", "B", ("release", "rows", "max_batchsize")),
     Quantity("timeline", "B", ("release", "rows", "error")),
     Quantity("host_bytes_per_row", "B", ("release",)),
     Quantity("rows_host_memory_allows", "rows", ("release",)),
-    # `at_least`: the longest that was tried, and it fitted
+    # `at_least`: the longest rollout that was tried fitted
     Quantity("largest_rollout", "rows", ("release", "gib", "max_batchsize", "at_least")),
     Quantity("snippet_error", "text", ("release",)),
     Quantity("difference", "difference", ("dtype", "max_batchsize", "rows")),  # relative, of logp_old

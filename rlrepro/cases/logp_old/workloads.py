@@ -41,13 +41,13 @@ batch.logp_old = torch.cat(logp_old, dim=0).flatten()
 def prepare(rows: int) -> None:
     """Import what the measurements need and collect their rollout."""
     is_version_2()  # imports tianshou
-    gc.freeze()  # so that the collections before each measurement pass over what was imported
+    gc.freeze()  # so that garbage collections before each measurement skip what was imported
     visual_rollout(rows)
     preprocess(visual_ppo("nature", 64), *visual_rollout(WARMUP_ROWS))
 
 
 def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """Peak bytes of preprocessing such a rollout, and the host bytes of the batch that it reads."""
+    """Peak bytes of preprocessing a rollout of `rows` transitions, and the host bytes of the batch that it reads."""
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     peak_memory(lambda: preprocess(algorithm, *visual_rollout(WARMUP_ROWS)), device=device, warmup=0)
     memory = peak_memory(lambda: preprocess(algorithm, *rollout), device=device, warmup=0)
@@ -58,10 +58,10 @@ def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "
 def fits(
     rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", chunked: bool = False
 ) -> dict:
-    """Whether preprocessing such a rollout fits on a card: {"fits", "peak_bytes", "error", "trace"}.
+    """Whether preprocessing a rollout of `rows` transitions fits on a card: {"fits", "peak_bytes", "error", "trace"}.
 
-    `error` is the message of the out-of-memory error or None; `trace` has the lines of library code that it passed
-    through. `chunked` uses ChunkedPPOPolicy in place of the release's own class.
+    `error` is the message of the out-of-memory error or None; `trace` has the lines of library code in its traceback.
+    `chunked` uses ChunkedPPOPolicy in place of the release's own class.
     """
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     if chunked:
@@ -74,26 +74,26 @@ def fits(
         try:
             with as_out_of_memory():
                 preprocess(algorithm, *rollout)
-        except torch.OutOfMemoryError as raised:
-            error = str(raised)
-            frames = traceback.extract_tb(raised.__traceback__)
+        except torch.OutOfMemoryError as oom:
+            error = str(oom)
+            frames = traceback.extract_tb(oom.__traceback__)
             trace = [f"{Path(frame.filename).name}:{frame.lineno}  {frame.line}" for frame in frames if _library(frame)]
     return {"fits": error is None, "peak_bytes": card.peak_bytes, "error": error, "trace": trace}
 
 
 def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """What is live on such a card while such a rollout is preprocessed, until that ends or runs out of memory.
+    """What is live on a card of `gib` GiB while a rollout is preprocessed, until that ends or runs out of memory.
 
     `live`: bytes by the line of tianshou that allocated them, at up to HISTORY_POINTS points spread over all
-    allocations and frees; `events`: how many of these there were; `error`: as in `fits`.
+    allocations and frees; `events`: the number of allocations and frees; `error`: as in `fits`.
     """
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     error, memory_history = None, MemoryHistory(["tianshou"], device=device)
     try:
-        with VirtualCard(gib, device=device), as_out_of_memory(), memory_history:  # ends at the error
+        with VirtualCard(gib, device=device), as_out_of_memory(), memory_history:  # recording ends at the error
             preprocess(algorithm, *rollout)
-    except torch.OutOfMemoryError as raised:
-        error = str(raised)
+    except torch.OutOfMemoryError as oom:
+        error = str(oom)
     events = len(memory_history.events)
     points = np.linspace(0, events - 1, min(events, HISTORY_POINTS)).astype(int)
     live = {line: live[points] for line, live in memory_history.live_by_line().items()}
@@ -122,7 +122,7 @@ def largest_rollout(
 
 
 def preprocess_once(rows: int, max_batchsize: int, network: str = "nature", device: str = "cpu") -> None:
-    """Preprocess and wait for the device, to be timed."""
+    """Preprocess and wait for the device, for timing."""
     algorithm, rollout = _workload(rows, max_batchsize, network, device)
     preprocess(algorithm, *rollout)
     synchronizer(device)()
@@ -135,12 +135,12 @@ def logp_old(rows: int, max_batchsize: int, precision: str, device: str = "cpu")
     """
     dtype = "bfloat16" if precision == "bfloat16" else "float32"
     algorithm, rollout = _workload(rows, max_batchsize, "nature", device, actor_dtype=dtype)
-    before = torch.backends.cudnn.allow_tf32
+    previous = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     try:
         return preprocess(algorithm, *rollout).logp_old.double().cpu().numpy()
     finally:
-        torch.backends.cudnn.allow_tf32 = before
+        torch.backends.cudnn.allow_tf32 = previous
 
 
 def precisions(device: str) -> list[str]:
@@ -176,9 +176,9 @@ def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
 def train(
     chunked: bool, updates: int, max_batchsize: int, seed: int = 0, device: str = "cpu", nudged: bool = False
 ) -> dict:
-    """A whole seeded training run on CartPole-v1 with tianshou 1.0.0, as released or with logp_old in chunks.
+    """A seeded training run on CartPole-v1 with tianshou 1.0.0, as released or with logp_old in chunks.
 
-    Chunks are the article's lines with the attribute's right name. Returns what `train_cartpole` does.
+    Chunks are computed by the article's lines with the attribute's correct name. Returns what `train_cartpole` does.
     """
     lines = ARTICLE_SNIPPET.replace("self._batch", "self.max_batchsize")
     cls = snippet_policy(lines) if chunked else None
@@ -207,9 +207,9 @@ def first_ratio(
     algorithm = vector_ppo(distribution, actions, max_batchsize=minibatch, cls=cls)
     batch = preprocess(algorithm, *vector_rollout(rows, None if distribution == "categorical" else actions))
     with torch.no_grad():
-        part = next(batch.split(minibatch, shuffle=False))
+        first = next(batch.split(minibatch, shuffle=False))
         try:  # the line of the release's own update
-            ratio = (policy_of(algorithm)(part).dist.log_prob(part.act) - part.logp_old).exp().float()
+            ratio = (policy_of(algorithm)(first).dist.log_prob(first.act) - first.logp_old).exp().float()
         except RuntimeError as error:
             return {"shape": None, "off_by": None, "error": str(error)}
     return {"shape": list(ratio.shape), "off_by": float((ratio - 1).abs().max()), "error": None}
@@ -220,6 +220,6 @@ def _workload(rows, max_batchsize, network, device, actor_dtype="float32"):
     return algorithm, visual_rollout(rows)
 
 
-def farthest(weights, others) -> list[float]:
-    """The largest distance between two weights, after each update; both of shape (updates + 1, weights)."""
-    return np.abs(weights - others).max(axis=1).tolist()
+def farthest(weights, reference) -> list[float]:
+    """The largest distance of a weight from its reference after each update; both are (updates + 1, weights)."""
+    return np.abs(weights - reference).max(axis=1).tolist()

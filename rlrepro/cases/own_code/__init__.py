@@ -1,8 +1,8 @@
 """Chapter 7: a small project that has the problems of all chapters, and the doctor that finds and fixes them.
 
-`sample_project/` is four scripts and their requirements, and in `newest/` three more for the newest releases. The
+`sample_project/` has four scripts and their requirements, and in `newest/` three more for the newest releases. The
 doctor reads and runs them; nothing imports them.
-`workloads` runs them, `costs` has the problems that no other chapter measures, `measure` records what both cost.
+`workloads` runs them, `costs` has the problems that no other chapter measures, and `measure` records the costs of both.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class Settings:
     written: int  # timesteps that world_model.py stores at a time
     seeds: int  # training runs of sweep.py
     steps: int  # environment steps of each
-    recorded: int  # transitions that newest/sac.py begins with
+    recorded: int  # transitions that newest/sac.py starts with
     runs: tuple[tuple[str, ...], ...]  # scripts that run at the same time, one group after another
     repeats: int  # pairs of timings for each cost
 

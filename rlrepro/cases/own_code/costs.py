@@ -1,4 +1,4 @@
-"""Problems that no other chapter measures: each rule's slow way timed against its fix, in turns."""
+"""Problems that no other chapter measures: for each rule, the slow version timed against its fix, in turns."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,22 +21,22 @@ STEPS = 20  # gradient steps of each process
 
 @dataclass(frozen=True)
 class Cost:
-    """How many times longer, or larger, the slow way is; `low` and `high` are quantiles of the paired ratios."""
+    """How many times longer, or larger, the slow version is; `low` and `high` are quantiles of the paired ratios."""
 
     rule: str
-    what: str
+    label: str
     ratio: float
     low: float
     high: float
 
 
 def compare_costs(repeats: int) -> Iterator[Cost]:
-    """The costs, from so many pairs of timings each. Let nothing else run meanwhile."""
-    for rule, (what, make_pair) in PAIRS.items():
+    """The costs, each from `repeats` pairs of timings. Let nothing else run meanwhile."""
+    for rule, (label, make_pair) in PAIRS.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of the slow ways
+            warnings.simplefilter("ignore")  # torch warns about the slow versions
             comparison = compare(*make_pair(), repeats=repeats)
-        yield Cost(rule, what, comparison.ratio, comparison.low, comparison.high)
+        yield Cost(rule, label, comparison.ratio, comparison.low, comparison.high)
     yield _thread_variable(repeats)
     ratio = _peak_of_a_step(ROLLOUT) / _peak_of_a_step(MINIBATCH)
     yield Cost("RO002", f"memory of a gradient step on {ROLLOUT:,} timesteps against {MINIBATCH}", ratio, ratio, ratio)
@@ -50,18 +50,18 @@ def _stacks_of_frames() -> tuple[Callable, Callable]:
 def _anomaly() -> tuple[Callable, Callable]:
     network, batch = _network(), torch.randn(MINIBATCH, 17)
 
-    def step(mode: bool):
-        with torch.autograd.set_detect_anomaly(mode, check_nan=mode):
+    def step(detect: bool):
+        with torch.autograd.set_detect_anomaly(detect, check_nan=detect):
             network(batch).square().mean().backward()
 
     return lambda: step(True), lambda: step(False)
 
 
 def _validation() -> tuple[Callable, Callable]:
-    mean, deviation, actions = torch.randn(ROLLOUT, 12), torch.ones(ROLLOUT, 12), torch.randn(ROLLOUT, 12)
+    mean, std, actions = torch.randn(ROLLOUT, 12), torch.ones(ROLLOUT, 12), torch.randn(ROLLOUT, 12)
 
     def log_prob(validate: bool):
-        return Normal(mean, deviation, validate_args=validate).log_prob(actions)
+        return Normal(mean, std, validate_args=validate).log_prob(actions)
 
     return lambda: log_prob(True), lambda: log_prob(False)
 
@@ -82,24 +82,24 @@ def _loader() -> tuple[Callable, Callable]:
 
 
 def _thread_variable(repeats: int) -> Cost:
-    """Training in a process per core, with the variable that nothing reads and with the one that torch reads."""
-    torch_itself, processes = f"torch=={metadata.version('torch')}", this_machine().cores
+    """Training in one process per core, with the variable that nothing reads and with the one that torch reads."""
+    requirement, processes = f"torch=={metadata.version('torch')}", this_machine().cores
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(processes))
 
-        def at_once(variable: str):
-            running = [
-                stack.enter_context(Release(torch_itself, environment={variable: "1"})) for _ in range(processes)
+        def train_at_once(variable: str):
+            releases = [
+                stack.enter_context(Release(requirement, environment={variable: "1"})) for _ in range(processes)
             ]
-            return lambda: list(pool.map(lambda each: each.run(gradient_steps), running))
+            return lambda: list(pool.map(lambda release: release.run(gradient_steps), releases))
 
-        comparison = compare(at_once("TORCH_NUM_THREADS"), at_once("OMP_NUM_THREADS"), repeats=repeats)
-    what = f"training in {processes} processes at once: TORCH_NUM_THREADS=1 against OMP_NUM_THREADS=1"
-    return Cost("PT005", what, comparison.ratio, comparison.low, comparison.high)
+        comparison = compare(train_at_once("TORCH_NUM_THREADS"), train_at_once("OMP_NUM_THREADS"), repeats=repeats)
+    label = f"training in {processes} processes at once: TORCH_NUM_THREADS=1 against OMP_NUM_THREADS=1"
+    return Cost("PT005", label, comparison.ratio, comparison.low, comparison.high)
 
 
 def gradient_steps() -> None:
-    """Train a small network for STEPS minibatches, in a process of its own."""
+    """Train a small network on STEPS minibatches, in its own process."""
     network, batch = _network(512), torch.randn(MINIBATCH, 17)
     for _ in range(STEPS):
         network(batch).square().mean().backward()

@@ -1,4 +1,4 @@
-"""The measurements of chapter 7: each function adds its records to a bench, and returns what the notebook shows."""
+"""The measurements of chapter 7. Each function adds its records to a bench, and returns what the notebook shows."""
 
 import statistics
 from pathlib import Path
@@ -11,10 +11,10 @@ from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
 
 
 def costs_of_rules(bench: Bench) -> list[Cost]:
-    """What each problem costs that no other chapter measures. Let nothing else run meanwhile."""
+    """The cost of each problem that no other chapter measures. Let nothing else run meanwhile."""
     costs = list(compare_costs(bench.settings.repeats))
     for cost in costs:
-        bench.add("cost", cost.ratio, spread=(cost.low, cost.high), rule=cost.rule, what=cost.what)
+        bench.add("cost", cost.ratio, spread=(cost.low, cost.high), rule=cost.rule, what=cost.label)
     return costs
 
 
@@ -46,7 +46,7 @@ def watched_runs(bench: Bench, project: Path, state: str) -> dict[str, Report]:
 
 
 def trials(bench: Bench, project: Path, script: str, report: Report) -> Report:
-    """Run a script again with fewer threads, and with threads that sleep, and add these trials to its report."""
+    """Run a script again with fewer threads, and with threads that sleep, and add these trials to the report."""
     report.trials = workloads.try_variants(project, script, report)
     for trial in report.trials:
         if trial.ratio is not None:
@@ -59,6 +59,6 @@ def _buffer(report: Report):
     return buffer
 
 
-def _spent(report: Report, name: str, what: str) -> float:
-    """Seconds that calls of a method took; a fix may do without them."""
-    return getattr(report.notes.spent.get(name), what, 0.0)
+def _spent(report: Report, name: str, attribute: str) -> float:
+    """Seconds spent in calls of a method, or 0 if there were none, as after some fixes."""
+    return getattr(report.notes.spent.get(name), attribute, 0.0)

@@ -17,7 +17,7 @@ COLUMNS = 4
 
 
 def plot_before_and_after(records: Records):
-    """The cost of each script that was run, before and after the fixes: one panel for each, all from zero."""
+    """The cost of each script that was run, before and after the fixes: one panel per script, all from zero."""
     measured = [name for name in PANELS if records.where(f"own_code.{name}", state="after")] or list(PANELS)
     rows = -(-len(measured) // COLUMNS)
     columns = -(-len(measured) // rows)

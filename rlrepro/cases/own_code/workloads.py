@@ -1,4 +1,4 @@
-"""The sample project: copied, and its scripts run under the doctor's watch."""
+"""Copies the sample project, and runs its scripts under the doctor's watch."""
 
 import os
 import re
@@ -43,8 +43,8 @@ def _set_constant(script: Path, name: str, value: int) -> None:
 
 
 def run_environment(script: str) -> dict[str, str]:
-    """Variables for a script, which imports what its requirements pin: tianshou 1.0.0, or in `newest/` what this
-    environment has."""
+    """Environment variables for a script, so that it imports what its requirements pin: tianshou 1.0.0, or in `newest/`
+    what this environment has."""
     paths = [] if script == RLLIB else [STARTUP]
     paths += [] if script.startswith("newest/") else [PINNED.install()]
     paths += filter(None, [os.environ.get("PYTHONPATH")])
@@ -54,18 +54,18 @@ def run_environment(script: str) -> dict[str, str]:
 def run_scripts(project: Path, groups: Iterable[Iterable[str]]) -> dict[str, Report]:
     """The doctor's report on each script: `rlrepro doctor --run -- python SCRIPT`.
 
-    The scripts of a group run at the same time, and one group after another. Raises RuntimeError if a script fails, and
-    TookTooLong if it does not end.
+    Scripts of a group run at the same time, the groups one after another. Raises RuntimeError if a script fails, and
+    TookTooLong if it exceeds its time limit.
     """
     reports = {}
     for group in groups:
-        with ThreadPoolExecutor() as threads:
-            reports |= zip(group, threads.map(lambda script: _run(project, script), group), strict=True)
+        with ThreadPoolExecutor() as pool:
+            reports |= zip(group, pool.map(lambda script: _run(project, script), group), strict=True)
     return reports
 
 
 def try_variants(project: Path, script: str, report: Report) -> list[trial.Trial]:
-    """The further runs of `rlrepro doctor --run --try -- python SCRIPT`, by the report on the first."""
+    """The further runs of `rlrepro doctor --run --try -- python SCRIPT`, based on the report on the first."""
     return trial.try_variants(_command(script), report, folder=project, stdout=sys.__stderr__)
 
 
@@ -74,13 +74,13 @@ def _command(script: str) -> list[str]:
 
 
 def _run(project: Path, script: str) -> Report:
-    allowed, start = limit(SCRIPT_SECONDS), time.monotonic()
+    time_limit, start = limit(SCRIPT_SECONDS), time.monotonic()
     report, status = run(
-        _command(script), folder=project, stdout=sys.__stderr__, seconds=allowed, environment=run_environment(script)
+        _command(script), folder=project, stdout=sys.__stderr__, seconds=time_limit, environment=run_environment(script)
     )
     path = os.fspath(project / script)
-    if time.monotonic() - start >= allowed:
-        raise TookTooLong(overrun(path, allowed, "Run it by itself to see why."))
+    if time.monotonic() - start >= time_limit:
+        raise TookTooLong(overrun(path, time_limit, "Run it by itself to see why."))
     if status:
         raise RuntimeError(f"{path} ended with status {status}; run it by itself to see why")
     return report

@@ -1,7 +1,8 @@
 """TorchRL's SliceSampler: each sample reads every stored transition.
 
-Upstream: pytorch/rl#2669, made faster by constant factors in #2671 and #2672, first released in 0.7.0. `workloads` runs
-under a release, on `buffers`; `measure` has the loops, `claims` judges the article, `plots` and `tables` show records.
+Upstream: pytorch/rl#2669, made faster by constant factors in #2671 and #2672, first released in 0.7.0. `workloads` has
+the functions that run under a release, on `buffers`; `measure` has the loops, `claims` judges the article, and `plots`
+and `tables` show records.
 """
 
 from dataclasses import dataclass
@@ -12,16 +13,16 @@ CHAPTER = "03_slice_sampler"
 BUGGY, FIXED, NEWEST = "0.6.0", "0.7.0", "0.14.1"
 RELEASES = ("0.6.0", "0.7.0", "0.8.1", "0.9.2", "0.10.1", "0.11.1", "0.12.0", "0.13.3", "0.14.1")
 MILLION = 1_000_000
-ID_BYTES = {"bool": 1, "int32": 4, "int64": 8}  # the ids of the last one are those of all sections but one
+ID_BYTES = {"bool": 1, "int32": 4, "int64": 8}  # all sections but one use the last
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything one profile measures. Sizes are transitions."""
+    """How much one profile measures. Sizes are numbers of transitions."""
 
-    stored: tuple[int, ...]  # for growth with what is stored, in a buffer of `capacity`; `full` has the article's
+    stored: tuple[int, ...]  # for growth with what is stored, in a buffer of `capacity`; `full` has the article's sizes
     capacity: int
-    capacities: tuple[int, ...]  # for growth with the capacity, of which the first `stored` are filled
+    capacities: tuple[int, ...]  # for growth with the capacity, with the first of `stored` transitions in each
     online_stored: tuple[int, ...]  # for the loop that writes, then samples
     moved_stored: int  # for bytes read and written
     releases_stored: int  # in each of three processes at once, for ratios of releases

@@ -1,4 +1,4 @@
-"""What the article says about SliceSampler, and how measurements judge it."""
+"""The article's claims about SliceSampler, and the functions that judge them from measurements."""
 
 import math
 from functools import partial
@@ -14,12 +14,12 @@ from rlrepro.evidence.rules import Rule, at_least, because_of, constant, growing
 
 SMALL, WIDE, LARGE = (5 * MILLION, 6 * MILLION), (5 * MILLION, 600 * MILLION), (346 * MILLION, 600 * MILLION)
 ARTICLE_SECONDS = {SMALL: 0.0048, WIDE: 0.0361, LARGE: 1.6531}
-SAME_RATE = 0.8  # share of the early rate of growth from which the late one counts as the same; a line keeps less
-SLOWDOWN = 2  # times longer from the smallest to the largest buffer, from which there is something to explain or fix
-SLOWER_IDS = 1.5  # times longer than with bool ids, from which wider ids count as slow
+SAME_RATE = 0.8  # from this share of the early rate of growth on, the late one counts as the same; a line keeps less
+SLOWDOWN = 2  # from this ratio of the largest to the smallest buffer on, there is a slowdown to explain or fix
+SLOWER_IDS = 1.5  # from this ratio to bool ids on, wider ids count as slow
 
 
-def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
+def _at_article_size(records: Records, name: str, stored: int, **setting) -> Record:
     """A record at the article's own sizes, which the profile full measures."""
     matching = records.where(f"slice_sampler.{name}", stored=stored, **setting)
     if not matching:
@@ -34,28 +34,28 @@ def _of_full(records: Records, name: str, stored: int, **setting) -> Record:
 def _sample(records: Records, cell, storage="cpu") -> Record:
     stored, capacity = cell
     setting = {"capacity": capacity, "storage": storage, "sampler": "episode", "release": BUGGY}
-    return _of_full(records, "sample", stored, **setting)
+    return _at_article_size(records, "sample", stored, **setting)
 
 
-def widest(records: Records, **setting) -> dict:
-    """The setting at the largest capacity, where what is stored varies."""
+def largest_capacity(records: Records, **setting) -> dict:
+    """The setting with the largest capacity, in which the number of stored transitions varies."""
     setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
     return setting | {"capacity": max(records.series("slice_sampler.sample", "capacity", **setting))}
 
 
-def least(records: Records, **setting) -> dict:
-    """The setting with the fewest transitions stored, where the capacity varies."""
+def fewest_stored(records: Records, **setting) -> dict:
+    """The setting with the fewest stored transitions, in which the capacity varies."""
     setting = {"release": BUGGY, "sampler": "episode", "storage": "cpu"} | setting
     return setting | {"stored": min(records.series("slice_sampler.sample", "stored", **setting))}
 
 
 def judge_slowdown(records: Records) -> Finding:
-    by_stored = records.along("slice_sampler.sample", "stored", **widest(records))
-    by_capacity = records.along("slice_sampler.sample", "capacity", **least(records))
-    most, smallest = max(by_stored), min(by_capacity)
-    slower = ratio(by_stored[most], by_capacity[smallest])
+    by_stored = records.along("slice_sampler.sample", "stored", **largest_capacity(records))
+    by_capacity = records.along("slice_sampler.sample", "capacity", **fewest_stored(records))
+    fullest, smallest = max(by_stored), min(by_capacity)
+    slower = ratio(by_stored[fullest], by_capacity[smallest])
     figure = (
-        f"a sample from the fullest buffer ({most:,} transitions) takes {slower} times as long as from the smallest"
+        f"a sample from the fullest buffer ({fullest:,} transitions) takes {slower} times as long as from the smallest"
     )
     return Finding(figure, [slower])
 
@@ -65,7 +65,7 @@ def _article_ratio(slow, fast) -> float:
 
 
 def _compare_cells(records: Records, slow, fast) -> Finding:
-    """The ratio between two of the article's cells; also with the small buffer on the GPU, if there is one."""
+    """The ratio between two of the article's cells; also with the small buffer on the GPU, if that was measured."""
     ratios = [ratio(_sample(records, slow), _sample(records, fast))]
     figure = f"{ratios[0]} times on the same storage; the article has {_article_ratio(slow, fast):.3g}"
     if fast == SMALL and records.where("slice_sampler.sample", storage="cuda"):
@@ -87,7 +87,7 @@ def judge_both_steps(records: Records) -> Finding:
 
 
 def judge_capacity(records: Records) -> Finding:
-    measured = records.along("slice_sampler.sample", "capacity", **least(records))
+    measured = records.along("slice_sampler.sample", "capacity", **fewest_stored(records))
     exponent = growth(measured)
     sizes = f"{min(measured):,} to {max(measured):,}"
     figure = f"time ~ capacity^{exponent} from {sizes}, with the same transitions stored"
@@ -95,42 +95,42 @@ def judge_capacity(records: Records) -> Finding:
 
 
 def judge_exponential(records: Records) -> Finding:
-    measured = records.along("slice_sampler.sample", "stored", **widest(records))
+    measured = records.along("slice_sampler.sample", "stored", **largest_capacity(records))
     if len(measured) < 3:
         raise MissingRecord(f"a rate and its change need three sizes, found {list(measured)}")
     sizes = list(measured)
     sizes = first, middle, last = sizes[0], sizes[len(sizes) // 2], sizes[-1]
 
-    def kept_rate(early, half, late):
+    def late_over_early(early, half, late):
         return np.log(late / half) / (last - middle) / (np.log(half / early) / (middle - first))
 
-    kept = estimate(kept_rate, *(measured[size] for size in sizes))
-    a_line = math.log(last / middle) / (last - middle) / (math.log(middle / first) / (middle - first))
+    share = estimate(late_over_early, *(measured[size] for size in sizes))
+    linear_share = math.log(last / middle) / (last - middle) / (math.log(middle / first) / (middle - first))
     figure = (
-        f"time ~ stored^{growth(measured)}; the rate of growth beyond {middle:,} stored is {kept} of the rate up to "
-        f"there, and of a straight line {a_line:.2g}"
+        f"time ~ stored^{growth(measured)}; the rate of growth beyond {middle:,} stored is {share} of the rate up to "
+        f"there, and of a straight line {linear_share:.2g}"
     )
-    return Finding(figure, [kept], {"refuted": "the factor by which a further transition slows it down falls"})
+    return Finding(figure, [share], {"refuted": "the factor by which a further transition slows it down falls"})
 
 
 def judge_done_flags(records: Records) -> Finding:
     measured = records.all("slice_sampler.done_ratio", release=BUGGY)
-    faster, of_most = estimate(np.abs, measured), estimate(np.abs, measured[-1])
+    faster, at_largest = estimate(np.abs, measured), estimate(np.abs, measured[-1])
     figure = (
-        f"{faster} times as fast, the median of all sizes, as the article names none; {of_most} with "
+        f"{faster} times as fast, the median of all sizes, as the article names none; {at_largest} with "
         f"{measured[-1].setting['stored']:,} stored"
     )
     return Finding(figure, [faster])
 
 
 def judge_cache(records: Records) -> Finding:
-    faster = estimate(np.abs, _of_full(records, "cache_ratio", LARGE[0], release=BUGGY))
+    faster = estimate(np.abs, _at_article_size(records, "cache_ratio", LARGE[0], release=BUGGY))
     return Finding(f"{faster} times as fast, with nothing written in between", [faster])
 
 
 def judge_rewrite(records: Records) -> Finding:
     record = records.get("slice_sampler.release_ratio", release=FIXED)
-    faster, newest = (estimate(np.abs, each) for each in (record, records.get(record.name, release=NEWEST)))
+    faster, newest = (estimate(np.abs, ratios) for ratios in (record, records.get(record.name, release=NEWEST)))
     stored = f"with {record.setting['stored']:,} stored, without the cache"
     return Finding(f"{FIXED} is {faster} times as fast as {BUGGY}, {NEWEST} {newest} times, {stored}", [faster])
 
@@ -140,11 +140,11 @@ def judge_solved(records: Records) -> Finding:
         growth(records.along("slice_sampler.online", "stored", release=NEWEST, sampler=sampler))
         for sampler in ("episode", "episode cached")
     ]
-    because = {
+    reasons = {
         "refuted": f"{NEWEST} still reads every transition; with the cache, after each write",
         "partly": "one of the two no longer slows down with what is stored",
     }
-    return Finding("after each write: stored^{} by default, ^{} cached".format(*exponents), exponents, because)
+    return Finding("after each write: stored^{} by default, ^{} cached".format(*exponents), exponents, reasons)
 
 
 def _by_ids(records: Records, name: str) -> list[Record]:
@@ -158,15 +158,15 @@ def judge_slow_ids(records: Records) -> Finding:
 
 
 def judge_bit_operations(records: Records) -> Finding:
-    moved, taken = (_by_ids(records, name) for name in ("moved", "moved_in"))
-    left = estimate(
-        lambda long, short, wide, narrow: share_left(long / short, long / short * narrow / wide), *taken, *moved
+    moved, seconds = (_by_ids(records, name) for name in ("moved", "moved_in"))
+    unexplained = estimate(
+        lambda long, short, wide, narrow: share_left(long / short, long / short * narrow / wide), *seconds, *moved
     )
     figure = (
-        f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*taken)} times the time; the "
-        f"bytes leave {left} of that unexplained, in logarithms"
+        f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*seconds)} times the time; the "
+        f"bytes leave {unexplained} of that unexplained, in logarithms"
     )
-    return Finding(figure, [left], {"refuted": "a bool takes a byte; wider ids cost what their bytes do"})
+    return Finding(figure, [unexplained], {"refuted": "a bool takes a byte; wider ids cost what their bytes do"})
 
 
 THE_SLOWDOWN = Premise("the slowdown", judge_slowdown, at_least(SLOWDOWN))
@@ -178,29 +178,31 @@ EXPONENTIAL = Rule(
     ("refuted", "supported"),
 )
 
-seen = partial(Claim, chapter=CHAPTER, article=ARTICLE, section="See it slow down")
-fixed = partial(Claim, chapter=CHAPTER, article=ARTICLE, section="How much upstream's fixes help", premise=THE_SLOWDOWN)
+slowdown_claim = partial(Claim, chapter=CHAPTER, article=ARTICLE, section="See it slow down")
+fix_claim = partial(
+    Claim, chapter=CHAPTER, article=ARTICLE, section="How much upstream's fixes help", premise=THE_SLOWDOWN
+)
 
 CLAIMS = [
-    seen(
+    slowdown_claim(
         "SS1",
         "With 5M rows stored, a capacity of 600M in place of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
         judge=judge_capacity_step,
         rule=times(_article_ratio(WIDE, SMALL)),
     ),
-    seen(
+    slowdown_claim(
         "SS2",
         "With a capacity of 600M, 346M rows in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
         judge=judge_stored_step,
         rule=times(_article_ratio(LARGE, WIDE)),
     ),
-    seen(
+    slowdown_claim(
         "SS3",
         "From 5M of 6M to 346M of 600M it gets 344 times slower (0.0048 s, 1.6531 s)",
         judge=judge_both_steps,
         rule=times(_article_ratio(LARGE, SMALL)),
     ),
-    seen(
+    slowdown_claim(
         "SS4",
         "The slowdown comes from the capacity of the buffer",
         section="Is it the capacity?",
@@ -208,18 +210,18 @@ CLAIMS = [
         rule=growing("times"),
         premise=THE_SLOWDOWN,
     ),
-    seen("SS5", "It is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN),
-    fixed("SS6", "Done flags are about twice as fast as episode ids", judge=judge_done_flags, rule=times(2)),
-    fixed("SS7", "Caching makes it 500 times faster with 346M rows", judge=judge_cache, rule=times(500)),
-    fixed("SS8", "The rewritten algorithm is two to three times faster", judge=judge_rewrite, rule=times(2, 3)),
-    fixed(
+    slowdown_claim("SS5", "It is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN),
+    fix_claim("SS6", "Done flags are about twice as fast as episode ids", judge=judge_done_flags, rule=times(2)),
+    fix_claim("SS7", "Caching makes it 500 times faster with 346M rows", judge=judge_cache, rule=times(500)),
+    fix_claim("SS8", "The rewritten algorithm is two to three times faster", judge=judge_rewrite, rule=times(2, 3)),
+    fix_claim(
         "SS9",
         "The problem is solved",
         section="What they leave behind",
         judge=judge_solved,
         rule=constant("times"),
     ),
-    seen(
+    slowdown_claim(
         "SS10",
         "Integer ids are slow because booleans use bit operations",
         section="Why",

@@ -1,4 +1,4 @@
-"""The chapter's loops, one per section: each runs workloads under the releases and adds records."""
+"""The chapter's loops, one per section: each runs workloads under the releases and adds their records."""
 
 import itertools
 import os
@@ -17,8 +17,8 @@ ONLINE = ["episode", "episode cached", "ours"]
 WITHOUT_REPLACEMENT = ["without replacement", "ours without replacement"]
 ID_PASSES = {BUGGY: 4, NEWEST: 2}  # reads and writes of all ids for one sample
 FLAG_PASSES = 4
-WRITES_AT_ONCE = 3  # of a release, before it is the next one's turn
-TURNS = 3  # times as many as elsewhere, since releases in processes of their own differ most from turn to turn
+WRITES_AT_ONCE = 3  # of a release, before the next one's turn
+TURNS = 3  # times as many as elsewhere, since releases in separate processes differ most from turn to turn
 ENVIRONMENT = {
     "RL_LOGGING_LEVEL": "WARNING",  # torchrl reports each buffer it makes
     "OMP_WAIT_POLICY": "PASSIVE",  # a process that waits must not spin on the cores of another
@@ -38,7 +38,7 @@ def start(bench: Bench) -> list[Release]:
 
 
 def sample_by_stored(bench: Bench) -> None:
-    """One sample of each sampler in each release, by what is stored; and the article's small buffer."""
+    """One sample of each sampler in each release, by what is stored, and in the article's small buffer."""
     for release in _releases(bench):
         for stored, capacity in _cells(bench):
             seconds = _sampling(bench, release, stored, capacity)
@@ -55,7 +55,7 @@ def sample_by_stored(bench: Bench) -> None:
 
 
 def sample_by_capacity(bench: Bench) -> None:
-    """One sample of 0.6.0 at the capacities between the smallest and the largest, with as little stored as there."""
+    """One sample of 0.6.0 at the capacities between the smallest and the largest, with the smallest of `stored`."""
     buggy, stored = _releases(bench)[0], bench.settings.stored[0]
     for capacity in bench.settings.capacities[1:-1]:
         seconds = buggy.run(workloads.sampling, stored, capacity, ["episode"], bench.settings.repeats)
@@ -64,12 +64,12 @@ def sample_by_capacity(bench: Bench) -> None:
 
 
 def sample_on_card(bench: Bench) -> dict[tuple[int, int], int]:
-    """The same with the storage on the GPU, and the online loop. Returns what did not fit: (stored, capacity) to the
-    bytes that were missing."""
+    """The same with the storage on the GPU, and the online loop. Returns the buffers that did not fit, as a dictionary
+    from (stored, capacity) to the bytes that were missing."""
     missing = {}
     for stored, capacity in _cells(bench):
-        if short_by := missing_on_card(stored, capacity, bench.device):
-            missing[stored, capacity] = short_by
+        if shortage := missing_on_card(stored, capacity, bench.device):
+            missing[stored, capacity] = shortage
             continue
         for release in _releases(bench):
             setting = {"release": release.version, "stored": stored, "capacity": capacity, "storage": "cuda"}
@@ -83,8 +83,8 @@ def sample_on_card(bench: Bench) -> dict[tuple[int, int], int]:
 
 
 def bytes_moved(bench: Bench) -> None:
-    """Bytes that one sample reads and writes, and its time, by the width of the ids; beside what shapes predict, and
-    the time that finding the flags takes in any release."""
+    """Bytes that one sample reads and writes, and its time, by the width of the ids; also what shapes predict, and the
+    time that finding the flags takes in any release."""
     buggy, _, newest = _releases(bench)
     stored, capacity = bench.settings.moved_stored, bench.settings.capacity
     for dtype, size in ID_BYTES.items():
@@ -93,11 +93,11 @@ def bytes_moved(bench: Bench) -> None:
             counted = release.run(workloads.moved, stored, capacity, "episode", dtype)
             seconds[release.version] += counted["seconds"]
             moved[release.version] = counted["bytes"]
-        for version, taken in seconds.items():
+        for version, samples in seconds.items():
             predicted = stored * (ID_PASSES[version] * size + FLAG_PASSES)
             setting = {"release": version, "dtype": dtype, "stored": stored}
             bench.add("moved", moved[version], **setting)
-            bench.add("moved_in", np.median(taken), samples=taken, **setting)
+            bench.add("moved_in", np.median(samples), samples=samples, **setting)
             bench.add("moved_predicted", predicted, **setting)
             bench.add("moved_of_predicted", moved[version] / predicted, **setting)
     seconds = newest.run(workloads.finding_flags, stored, capacity)
@@ -105,31 +105,31 @@ def bytes_moved(bench: Bench) -> None:
 
 
 def upstream_fixes(bench: Bench) -> None:
-    """Whether each release heeds `end_key`, and how much faster the later two are: the releases take turns."""
+    """Whether each release respects `end_key`, and how much faster the later two are. The releases take turns."""
     settings, releases = bench.settings, _releases(bench)
-    turns = {release.version: [] for release in releases}
+    samples = {release.version: [] for release in releases}
     for _ in range(TURNS * settings.repeats):
         for release in releases:
             seconds = release.run(workloads.sampling, settings.releases_stored, settings.capacity, ["episode"], 1)
-            turns[release.version] += seconds["episode"]
+            samples[release.version] += seconds["episode"]
     for version in (FIXED, NEWEST):
         setting = {"release": version, "stored": settings.releases_stored}
-        _add_ratio(bench, "release_ratio", turns[BUGGY], turns[version], **setting)
+        _add_ratio(bench, "release_ratio", samples[BUGGY], samples[version], **setting)
     for release in releases:
         bench.add("heeds_end_key", release.run(workloads.heeds_end_key), release=release.version)
         release.run(drop)
 
 
 def sample_after_writes(bench: Bench) -> None:
-    """The newest release and ours, after each write, by what is stored; and the size of our index. With the most
-    stored, also the samplers without replacement."""
+    """The newest release and our sampler after each write, by what is stored, and the size of our index. The samplers
+    without replacement are measured only with the most stored."""
     settings, newest = bench.settings, _releases(bench)[-1]
-    fewest, most, capacity = settings.online_stored[0], settings.online_stored[-1], settings.capacity
+    min_stored, max_stored, capacity = settings.online_stored[0], settings.online_stored[-1], settings.capacity
     for stored in settings.online_stored:
-        if stored == fewest:
+        if stored == min_stored:
             seconds = newest.run(workloads.sampling, stored, capacity, ["episode cached", "ours"], settings.repeats)
             _add_ratio(bench, "cached_ratio", seconds["episode cached"], seconds["ours"], stored=stored)
-        if stored == most:
+        if stored == max_stored:
             index = newest.run(workloads.index_bytes, stored, capacity)
             bench.add("index_bytes", index["bytes"] / index["trajectories"], stored=stored)
         seconds = newest.run(workloads.online, stored, capacity, ONLINE, settings.writes)
@@ -139,20 +139,20 @@ def sample_after_writes(bench: Bench) -> None:
             _add_ratio(bench, "online_ours_ratio", seconds[name], seconds["ours"], sampler=name, **setting)
         alone = newest.run(workloads.online, stored, capacity, ["ours"], settings.writes)  # as in a training run
         _add_times(bench, "online_alone", alone, **setting)
-    turns = {name: [] for name in WITHOUT_REPLACEMENT}  # of several writes, as reading everything slows the next
-    for _, (name, seconds) in itertools.product(range(TURNS), turns.items()):
-        seconds += newest.run(workloads.online, most, capacity, [name], settings.writes)[name]
-    _add_times(bench, "online_alone", turns, **setting)
-    _add_ratio(bench, "online_ours_ratio", *turns.values(), sampler=WITHOUT_REPLACEMENT[0], **setting)
+    samples = {name: [] for name in WITHOUT_REPLACEMENT}  # in turns of several writes: full reads slow the next write
+    for _, (name, seconds) in itertools.product(range(TURNS), samples.items()):
+        seconds += newest.run(workloads.online, max_stored, capacity, [name], settings.writes)[name]
+    _add_times(bench, "online_alone", samples, **setting)
+    _add_ratio(bench, "online_ours_ratio", *samples.values(), sampler=WITHOUT_REPLACEMENT[0], **setting)
     newest.run(drop)
     alone = bench.records.series("slice_sampler.online_alone", "stored", sampler="ours")
-    bench.add("online_growth", alone[most] / alone[fewest], stored=most, over=fewest)
+    bench.add("online_growth", alone[max_stored] / alone[min_stored], stored=max_stored, over=min_stored)
 
 
 def both_loops_by_release(bench: Bench) -> dict[str, str]:
-    """A buffer that does not change, and the online loop, in each release. The releases take turns, so that a machine
-    that changes its pace favours none. Returns the errors by release."""
-    settings, taken, errors = bench.settings, defaultdict(list), {}
+    """A buffer that does not change, and the online loop, in each release. The releases take turns, so that changes in
+    the machine's speed favour none. Returns the errors by release."""
+    settings, samples, errors = bench.settings, defaultdict(list), {}
     stored = settings.timeline_stored
     for _ in range(settings.repeats):
         for version in (version for version in settings.timeline if version not in errors):
@@ -162,9 +162,9 @@ def both_loops_by_release(bench: Bench) -> dict[str, str]:
             except Exception as error:  # of any kind: the other releases still run
                 errors[version] = f"{type(error).__name__}: {error}"
                 continue
-            for which, seconds in loops.items():
-                taken[version, *which] += seconds
-    for (version, loop, name), seconds in taken.items():
+            for key, seconds in loops.items():
+                samples[version, *key] += seconds
+    for (version, loop, name), seconds in samples.items():
         setting = {"release": version, "loop": loop, "sampler": name, "stored": stored}
         bench.add("timeline", np.median(seconds), samples=seconds, **setting)
     return errors
@@ -177,11 +177,11 @@ def _releases(bench) -> list[Release]:
 def _cells(bench) -> list[tuple[int, int]]:
     """(stored, capacity): the first of `stored` in the smallest buffer, then all of them in the largest."""
     settings = bench.settings
-    return [(settings.stored[0], settings.capacities[0]), *((n, settings.capacity) for n in settings.stored)]
+    return [(settings.stored[0], settings.capacities[0]), *((stored, settings.capacity) for stored in settings.stored)]
 
 
 def _sampling(bench, release, stored, capacity, device="cpu") -> dict[str, list[float]]:
-    """Seconds of all samplers, those that are about as fast taking turns."""
+    """Seconds of all samplers. Those of about the same speed take turns."""
     fast = [*CACHED, "ours", "gather"] if release.version == NEWEST else CACHED
     seconds = {}
     for names in (SCANNING, fast):
@@ -190,11 +190,11 @@ def _sampling(bench, release, stored, capacity, device="cpu") -> dict[str, list[
 
 
 def _add_times(bench, name: str, seconds: dict[str, list[float]], **setting) -> None:
-    """The median for each sampler."""
-    for sampler, taken in seconds.items():
-        bench.add(name, np.median(taken), samples=taken, sampler=sampler, **setting)
+    """Add the median for each sampler."""
+    for sampler, samples in seconds.items():
+        bench.add(name, np.median(samples), samples=samples, sampler=sampler, **setting)
 
 
 def _add_ratio(bench, name: str, slow: list[float], fast: list[float], **setting) -> None:
-    """The median of `slow` over `fast`, turn by turn."""
+    """Add the median of the ratios of `slow` to `fast`, turn by turn."""
     bench.add_ratio(name, Comparison(tuple(slow), tuple(fast)), **setting)

@@ -1,7 +1,7 @@
 """Plots of the chapter, each from records."""
 
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
-from rlrepro.cases.slice_sampler.claims import least, widest
+from rlrepro.cases.slice_sampler.claims import fewest_stored, largest_capacity
 from rlrepro.evidence import figures
 from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.records import Records
@@ -37,9 +37,9 @@ def _growth(times: dict) -> float:
 
 def plot_sample_against_stored(records: Records, storage: str = "cpu"):
     """Time of one sample against the transitions stored, with nothing written in between."""
-    where = "on the GPU" if storage == "cuda" else "that does not change"
-    figure, axes = figures.new_figure(f"One sample of 256 slices, from a buffer {where}", width=8.4)
-    setting = widest(records, storage=storage)
+    condition = "on the GPU" if storage == "cuda" else "that does not change"
+    figure, axes = figures.new_figure(f"One sample of 256 slices, from a buffer {condition}", width=8.4)
+    setting = largest_capacity(records, storage=storage)
     capacity = setting["capacity"]
     _draw(axes, records, "sample", list(LINES), capacity=capacity, storage=storage)
     axes.set(ylabel="time of one buffer.sample()")
@@ -61,7 +61,7 @@ def plot_online(records: Records):
 def plot_sample_against_capacity(records: Records):
     """Time of one sample against the capacity, with the same transitions stored."""
     figure, axes = figures.new_figure("The same transitions stored, in buffers of growing capacity", width=8.4)
-    setting = least(records)
+    setting = fewest_stored(records)
     times = records.along("slice_sampler.sample", "capacity", **setting)
     figures.draw_line(axes, times, figures.BUGGY, f"torchrl {BUGGY}: capacity$^{{{_growth(times):.2f}}}$")
     figures.millions_axis(axes.xaxis, times)
@@ -79,16 +79,16 @@ def plot_moved(records: Records):
     """Time of a sample against the bytes it reads and writes, for ids of several widths."""
     figure, axes = figures.new_figure("Bytes that one sample moves, and the time it takes")
     for release, color in ((BUGGY, figures.BUGGY), (NEWEST, figures.UPSTREAM)):
-        moved, taken = (
+        moved, seconds = (
             records.along(f"slice_sampler.{name}", "dtype", release=release) for name in ("moved", "moved_in")
         )
-        kinds = sorted(moved, key=lambda kind: moved[kind].value)
-        where = {"xytext": (0, -18), "ha": "center"} if release == BUGGY else {"xytext": (-6, 8), "ha": "right"}
-        times = {moved[kind].value: taken[kind] for kind in kinds}
+        dtypes = sorted(moved, key=lambda dtype: moved[dtype].value)
+        offset = {"xytext": (0, -18), "ha": "center"} if release == BUGGY else {"xytext": (-6, 8), "ha": "right"}
+        times = {moved[dtype].value: seconds[dtype] for dtype in dtypes}
         figures.draw_line(axes, times, color, f"torchrl {release}", x="B")
-        for kind in kinds:
-            at = moved[kind].value, taken[kind].value
-            axes.annotate(kind, at, color=color, textcoords="offset points", **where)
+        for dtype in dtypes:
+            point = moved[dtype].value, seconds[dtype].value
+            axes.annotate(dtype, point, color=color, textcoords="offset points", **offset)
     axes.margins(x=0.15, y=0.25)
     figures.bytes_axis(axes.xaxis)
     figures.seconds_axis(axes.yaxis)
@@ -101,8 +101,8 @@ def plot_moved(records: Records):
 
 def plot_timeline(records: Records):
     """Both loops in each release, oldest first."""
-    figure, both = figures.new_figure("Release by release", width=9, height=6, columns=2)
-    for axes, (loop, title) in zip(both, LOOPS.items(), strict=True):
+    figure, panels = figures.new_figure("Release by release", width=9, height=6, columns=2)
+    for axes, (loop, title) in zip(panels, LOOPS.items(), strict=True):
         points = records.all("slice_sampler.timeline", loop=loop)
         releases = [point.setting["release"] for point in points if point.setting["sampler"] == "episode"]
         for sampler, marker in (("episode", "o"), ("episode cached", "s")):
@@ -118,10 +118,10 @@ def plot_timeline(records: Records):
         axes.set_ylim(len(releases) - 0.5, -0.5)
         axes.set_title(title, loc="left", fontsize=10)
         axes.set(xlabel="time of a sample (hollow: cached)")
-    both[1].sharex(both[0])
-    figures.seconds_axis(both[0].xaxis)
-    figures.seconds_axis(both[1].xaxis)
-    both[0].set(ylabel="torchrl release")
+    panels[1].sharex(panels[0])
+    figures.seconds_axis(panels[0].xaxis)
+    figures.seconds_axis(panels[1].xaxis)
+    panels[0].set(ylabel="torchrl release")
     record = points[0]
     figures.caption(figure, record, f"{record.setting['stored']:,} transitions stored, by episode id")
     return figure

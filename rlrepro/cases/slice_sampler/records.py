@@ -1,5 +1,5 @@
-"""What the chapter records. `stored`, `capacity` and `over` count transitions; `sampler` is a name that
-`buffers.sampler` takes, or "gather"."""
+"""The quantities that the chapter records. `stored`, `capacity` and `over` count transitions; `sampler` is a name that
+`buffers.sampler` accepts, or "gather"."""
 
 from rlrepro.evidence import Quantity
 
@@ -17,10 +17,10 @@ RECORDS = (
     Quantity("moved_of_predicted", "ratio", ("release", "dtype", "stored")),
     Quantity("heeds_end_key", "yes/no", ("release",)),
     Quantity("release_ratio", "ratio", ("release", "stored")),  # BUGGY over `release`
-    Quantity("cached_ratio", "ratio", ("stored",)),  # torchrl's cached sampler over ours, nothing written
+    Quantity("cached_ratio", "ratio", ("stored",)),  # torchrl's cached sampler over ours, with nothing written
     Quantity("online", "s", ("release", "stored", "capacity", "sampler")),
     Quantity("online_ours_ratio", "ratio", ("release", "stored", "capacity", "sampler")),
-    Quantity("online_alone", "s", ("release", "stored", "capacity", "sampler")),  # no other sampler in turn
+    Quantity("online_alone", "s", ("release", "stored", "capacity", "sampler")),  # each sampler measured alone
     Quantity("online_on_card", "s", ("release", "stored", "capacity", "storage", "sampler")),
     Quantity("online_growth", "ratio", ("stored", "over")),  # online_alone with `stored` over that with `over`
     Quantity("timeline", "s", ("release", "loop", "sampler", "stored")),  # loop: "still" or "online"

@@ -12,8 +12,8 @@ from rlrepro.lab.units import format_value
 
 def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str:
     """The article's three timings, and those measured with these storages; a dash where this profile has none."""
-    heads = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
-    lines = [f"| | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    headers = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
+    lines = [f"| | {' | '.join(headers)} |", "|---" * (1 + len(headers)) + "|"]
     lines.append(f"| the article | {' | '.join(format_value(seconds, 's') for seconds in ARTICLE_SECONDS.values())} |")
     samplers = ("episode", "episode cached", "done", "done cached")
     for release, sampler, storage in itertools.product((BUGGY, FIXED, NEWEST), samplers, storages):
@@ -21,30 +21,30 @@ def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str
         for stored, capacity in ARTICLE_SECONDS:
             setting = {"stored": stored, "capacity": capacity, "release": release, "sampler": sampler}
             measured = records.where("slice_sampler.sample", storage=storage, **setting)
-            cells.append(_shown(measured[-1]) if measured else "–")
-        where = ", on the GPU" if storage == "cuda" else ""
-        lines.append(f"| {release}, {sampler.replace('episode', 'id')}{where} | {' | '.join(cells)} |")
+            cells.append(_text(measured[-1]) if measured else "–")
+        suffix = ", on the GPU" if storage == "cuda" else ""
+        lines.append(f"| {release}, {sampler.replace('episode', 'id')}{suffix} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def moved_list(records: Records) -> str:
-    """Bytes that one sample moves, its time, and how the bytes compare with the prediction, by release and width of the
-    ids; and the time of the step that does not depend on the width."""
+    """Bytes that one sample moves, its time, and the ratio of the bytes to the prediction, by release and width of the
+    ids; also the time of the step that does not depend on the width."""
     lines = []
     for ratio in records.all("slice_sampler.moved_of_predicted"):
         moved = records.get("slice_sampler.moved", **ratio.setting)
         release, dtype = ratio.setting["release"], ratio.setting["dtype"]
         seconds = records.get("slice_sampler.moved_in", **ratio.setting)
         lines.append(
-            f"- {release}, {dtype}: {_shown(moved)} moved in {_shown(seconds)}, {ratio.value:.4f} times the prediction"
+            f"- {release}, {dtype}: {_text(moved)} moved in {_text(seconds)}, {ratio.value:.4f} times the prediction"
         )
     flags = records.get("slice_sampler.flags_in")
-    lines.append(f"- finding the flags that are set (`nonzero`), in any release: {_shown(flags)} of it")
+    lines.append(f"- finding the flags that are set (`nonzero`), in any release: {_text(flags)} of it")
     return "\n".join(lines)
 
 
 def fault_table(records: Records) -> str:
-    """Pages that the system hands out anew during one sample by episode id, next to the bytes of all ids."""
+    """Page faults of one sample by episode id, next to the bytes of all ids."""
     capacity = max(record.setting["capacity"] for record in records.all("slice_sampler.page_faults"))
     faults = {
         release: records.series("slice_sampler.page_faults", "stored", release=release, capacity=capacity)
@@ -58,26 +58,28 @@ def fault_table(records: Records) -> str:
 
 
 def upstream_list(records: Records) -> str:
-    """What done flags, the cache and the later releases are worth, and which of them heed `end_key`."""
+    """How much done flags, the cache and the later releases help, and which releases respect `end_key`."""
     lines = []
-    for name, what in (("done_ratio", "done flags instead of ids"), ("cache_ratio", "the cache")):
+    for name, label in (("done_ratio", "done flags instead of ids"), ("cache_ratio", "the cache")):
         record = records.get(f"slice_sampler.{name}", release=BUGGY)
         stored = record.setting["stored"]
-        lines.append(f"- {what}: {_shown(record)} faster with {stored:,} transitions stored (torchrl {BUGGY})")
+        lines.append(f"- {label}: {_text(record)} faster with {stored:,} transitions stored (torchrl {BUGGY})")
     for record in records.all("slice_sampler.release_ratio"):
         low, high = (format_value(value, "ratio") for value in record.spread)
         lines.append(
-            f"- torchrl {BUGGY} takes {_shown(record)} ({low} to {high}) the time of {record.setting['release']}, with "
+            f"- torchrl {BUGGY} takes {_text(record)} ({low} to {high}) the time of {record.setting['release']}, with "
             f"{record.setting['stored']:,} transitions stored"
         )
     for record in records.all("slice_sampler.heeds_end_key"):
-        answer = _shown(record)
-        lines.append(f"- torchrl {record.setting['release']} heeds `end_key` if there is an entry `episode`: {answer}")
+        yes_or_no = _text(record)
+        lines.append(
+            f"- torchrl {record.setting['release']} respects `end_key` if there is an entry `episode`: {yes_or_no}"
+        )
     return "\n".join(lines)
 
 
 def cost_table(records: Records) -> str:
-    """What one sample costs with the most transitions stored."""
+    """The cost of one sample with the most transitions stored."""
     lines = ["| | find and fetch, nothing written | find only, after a write |", "|---|---|---|"]
     stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
     for release, sampler in LINES:
@@ -86,38 +88,39 @@ def cost_table(records: Records) -> str:
             records.where("slice_sampler.sample", storage="cpu", **setting),
             records.where("slice_sampler.online", **setting),
         ]
-        cells = [_shown(each[-1]) if each else "" for each in measured]
+        cells = [_text(matches[-1]) if matches else "" for matches in measured]
         lines.append(f"| {LINES[release, sampler][2]} | {' | '.join(cells)} |")
     return f"One sample of 256 slices, with {stored:,} transitions stored:\n\n" + "\n".join(lines)
 
 
 def fix_list(records: Records) -> str:
-    """What IncrementalSliceSampler is worth, and what its index takes."""
+    """How much IncrementalSliceSampler helps, and how much memory its index takes."""
 
     def get(name, **setting):
         return records.get(f"slice_sampler.{name}", **setting)
 
     still, floor, cached = get("ours_ratio"), get("floor_ratio"), get("cached_ratio")
     growth, index = get("online_growth"), get("index_bytes")
-    most, fewest = growth.setting["stored"], growth.setting["over"]
-    by_default, after_writes = (
-        get("online_ours_ratio", stored=most, sampler=sampler) for sampler in ("episode", "episode cached")
+    max_stored, min_stored = growth.setting["stored"], growth.setting["over"]
+    online_default, online_cached = (
+        get("online_ours_ratio", stored=max_stored, sampler=sampler) for sampler in ("episode", "episode cached")
     )
-    few, many = (get("online_alone", stored=stored, sampler="ours") for stored in (fewest, most))
+    with_min, with_max = (get("online_alone", stored=stored, sampler="ours") for stored in (min_stored, max_stored))
     return f"""\
-- With {still.setting["stored"]:,} transitions that do not change, {NEWEST} takes **{_shown(still)}** the time of our
-  sampler; with its cache and {cached.setting["stored"]:,}, {_shown(cached)}.
-- After each write, with {most:,} stored, it takes {_shown(by_default)} the time of ours, and with its cache
-  **{_shown(after_writes)}**.
-- Alone on its buffer, ours finds its slices after a write in {_shown(few)} with {fewest:,} stored and in {_shown(many)}
-  with {most:,}. (In the table it took turns with samplers that read everything, which slows it down.)
-- Fetching the transitions alone is the floor, and ours takes {_shown(floor)} as long.
-- The index holds {_shown(index)} per episode.
+- With {still.setting["stored"]:,} transitions that do not change, {NEWEST} takes **{_text(still)}** the time of our
+  sampler; with its cache and {cached.setting["stored"]:,}, {_text(cached)}.
+- After each write, with {max_stored:,} stored, it takes {_text(online_default)} the time of ours, and with its cache
+  **{_text(online_cached)}**.
+- Alone on its buffer, ours finds its slices after a write in {_text(with_min)} with {min_stored:,} stored and in
+  {_text(with_max)} with {max_stored:,}. (In the table it took turns with samplers that read everything, which slows it
+  down.)
+- Fetching the transitions alone is the floor, and ours takes {_text(floor)} as long.
+- The index holds {_text(index)} per episode.
 {_without_replacement(records)}"""
 
 
 def _without_replacement(records: Records) -> str:
-    """The line about samplers without replacement; records made before they were measured have none."""
+    """The line about samplers without replacement, or "" for older records, which lack them."""
     names = ("without replacement", "ours without replacement")
     times = [records.where("slice_sampler.online_alone", sampler=name) for name in names]
     if not all(times):
@@ -126,9 +129,9 @@ def _without_replacement(records: Records) -> str:
     ratio = records.get("slice_sampler.online_ours_ratio", sampler=names[0])
     return (
         f"- Without replacement, after each write, with {ours.setting['stored']:,} stored and each sampler on its own, "
-        f"{NEWEST} takes {_shown(theirs)}, **{_shown(ratio)}** the time of ours, {_shown(ours)}."
+        f"{NEWEST} takes {_text(theirs)}, **{_text(ratio)}** the time of ours, {_text(ours)}."
     )
 
 
-def _shown(record: Record) -> str:
+def _text(record: Record) -> str:
     return format_value(record.value, record.unit)

@@ -1,4 +1,4 @@
-"""What is timed and counted of SliceSampler. Each function runs under a release:
+"""Workloads that time SliceSampler and count what it does. Each function runs under a release:
 
 Release("torchrl==0.6.0").run(sampling, 5_000_000, 600_000_000, ["episode", "done"])
 """
@@ -42,17 +42,17 @@ def sampling(
     """Seconds of one `buffer.sample()` with each of these samplers, `repeats` times in turn. "gather" is the floor:
     fetching the transitions of samples whose indices were drawn before.
 
-    Name samplers together that are about as fast: after a scan that copies gigabytes, fetching stays slow for hundreds
-    of milliseconds.
+    Only name samplers of about the same speed in one call: after a scan that copies gigabytes, fetching stays slow for
+    hundreds of milliseconds.
     """
-    filled = buffer(stored, capacity, device)
-    calls = {name: with_sampler(filled, sampler(name)).sample for name in names if name != "gather"}
+    replay_buffer = buffer(stored, capacity, device)
+    calls = {name: with_sampler(replay_buffer, sampler(name)).sample for name in names if name != "gather"}
     if "gather" in names:
-        calls["gather"] = _gather(filled._storage)
+        calls["gather"] = _gather(replay_buffer._storage)
     seconds = {name: [] for name in names}
     for _ in range(repeats):
         for name, call in calls.items():
-            call()  # what ran before has filled the caches with something else
+            call()  # what ran before has filled the caches with other data
             seconds[name].append(_seconds(call, device))
     return seconds
 
@@ -62,19 +62,19 @@ def online(
 ) -> dict[str, list[float]]:
     """Seconds in which a sampler finds its slices (fetching them is left out), once after each of `writes` writes of
     WRITE_SIZE transitions, with each of these samplers on the same storage."""
-    filled = buffer(stored, capacity, device)
-    samplers = {name: with_sampler(filled, sampler(name)).sampler for name in names}
-    storage = filled._storage
-    for each in samplers.values():
-        each.sample(storage, BATCH_SIZE)
+    replay_buffer = buffer(stored, capacity, device)
+    samplers = {name: with_sampler(replay_buffer, sampler(name)).sampler for name in names}
+    storage = replay_buffer._storage
+    for slicer in samplers.values():
+        slicer.sample(storage, BATCH_SIZE)
     seconds = {name: [] for name in names}
     for turn in range(-UNTIMED_WRITES, writes):
-        index = filled.extend(transitions(stored, WRITE_SIZE, device))
-        for name, each in samplers.items():
-            each.extend(index)  # as its buffer tells it after a write
-            taken = _seconds(lambda each=each: each.sample(storage, BATCH_SIZE), device, at_least=0)
+        index = replay_buffer.extend(transitions(stored, WRITE_SIZE, device))
+        for name, slicer in samplers.items():
+            slicer.extend(index)  # as its buffer does after a write
+            elapsed = _seconds(lambda slicer=slicer: slicer.sample(storage, BATCH_SIZE), device, min_seconds=0)
             if turn >= 0:
-                seconds[name].append(taken)
+                seconds[name].append(elapsed)
     return seconds
 
 
@@ -92,34 +92,34 @@ def heeds_end_key() -> bool:
     """Whether `end_key` alone makes SliceSampler read flags, in a buffer that has an entry "episode" as well."""
     from torchrl.data.replay_buffers.samplers import SliceSampler
 
-    flagged = SliceSampler(num_slices=NUM_SLICES, end_key="done", truncated_key=None)
-    with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), flagged).sample()
-    return not flagged._fetch_traj
+    slicer = SliceSampler(num_slices=NUM_SLICES, end_key="done", truncated_key=None)
+    with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), slicer).sample()
+    return not slicer._fetch_traj
 
 
 def moved(stored: int, capacity: int, name: str, ids: str = "int64", repeats: int = 5) -> dict:
     """Bytes that one sampler.sample() reads and writes, by the tensors that its operators take and return, and its
     seconds, `repeats` times."""
-    storage, chosen = buffer(stored, capacity, ids=getattr(torch, ids))._storage, sampler(name)
+    storage, slicer = buffer(stored, capacity, ids=getattr(torch, ids))._storage, sampler(name)
 
     def draw():
-        return chosen.sample(storage, BATCH_SIZE)
+        return slicer.sample(storage, BATCH_SIZE)
 
     draw()
-    with Moved() as counted:
+    with Moved() as counter:
         draw()
-    return {"bytes": counted.bytes, "seconds": [_seconds(draw, "cpu", at_least=0) for _ in range(repeats)]}
+    return {"bytes": counter.bytes, "seconds": [_seconds(draw, "cpu", min_seconds=0) for _ in range(repeats)]}
 
 
 def finding_flags(stored: int, capacity: int, repeats: int = 10) -> list[float]:
-    """Seconds of `nonzero` alone, which looks for the flags that are set, `repeats` times."""
+    """Seconds of `nonzero` alone, which finds the flags that are set, `repeats` times."""
     flags = buffer(stored, capacity)._storage[:]["done"].flatten()
     flags.nonzero()
-    return [_seconds(flags.nonzero, "cpu", at_least=0) for _ in range(repeats)]
+    return [_seconds(flags.nonzero, "cpu", min_seconds=0) for _ in range(repeats)]
 
 
 def page_faults(stored: int, capacity: int, repeats: int = 3) -> float:
-    """Pages of memory that the system hands out anew during one sample by episode id, of `repeats` samples."""
+    """Minor page faults of one sample by episode id, the mean of `repeats` samples."""
     draw = with_sampler(buffer(stored, capacity), sampler("episode")).sample
     draw()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -129,8 +129,8 @@ def page_faults(stored: int, capacity: int, repeats: int = 3) -> float:
 
 
 class Moved(TorchDispatchMode):
-    """Bytes that operators read and write: the tensors they take and return. Views move nothing; when a tensor is
-    indexed, only what is fetched or replaced counts."""
+    """Counts the bytes that operators read and write: those of the tensors they take and return. Views move nothing;
+    when a tensor is indexed, only what is fetched or replaced counts."""
 
     bytes = 0
 
@@ -150,30 +150,32 @@ class Moved(TorchDispatchMode):
 
 
 def index_bytes(stored: int, capacity: int, device: str = "cpu") -> dict:
-    """Bytes of IncrementalSliceSampler's index, and the trajectories in it."""
-    chosen, storage = sampler("ours"), buffer(stored, capacity, device)._storage
-    chosen.sample(storage, BATCH_SIZE)
-    return {"bytes": chosen.index_bytes, "trajectories": len(chosen._index(storage, SLICE_LEN))}
+    """Bytes of IncrementalSliceSampler's index, and the number of trajectories in it."""
+    slicer, storage = sampler("ours"), buffer(stored, capacity, device)._storage
+    slicer.sample(storage, BATCH_SIZE)
+    return {"bytes": slicer.index_bytes, "trajectories": len(slicer._index(storage, SLICE_LEN))}
 
 
 def same_draws() -> bool:
     """Whether both samplers draw the same slices of a buffer with a single episode, from the same seed."""
     draws = []
     for name in ("episode", "ours"):
-        own = with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), sampler(name))
-        own.set_rng(torch.Generator().manual_seed(0))
-        draws.append(torch.cat([own.sampler.sample(own._storage, BATCH_SIZE)[0][0] for _ in range(10)]))
+        replay_buffer = with_sampler(buffer(EPISODE_LEN, EPISODE_LEN + 1), sampler(name))
+        replay_buffer.set_rng(torch.Generator().manual_seed(0))
+        draws.append(
+            torch.cat([replay_buffer.sampler.sample(replay_buffer._storage, BATCH_SIZE)[0][0] for _ in range(10)])
+        )
     return torch.equal(*draws)
 
 
 def _gather(storage):
-    chosen = sampler("ours")
-    indices = cycle([chosen.sample(storage, BATCH_SIZE)[0] for _ in range(PREDRAWN)])
+    slicer = sampler("ours")
+    indices = cycle([slicer.sample(storage, BATCH_SIZE)[0] for _ in range(PREDRAWN)])
     return lambda: storage.get(next(indices))
 
 
-def _seconds(call, device: str, at_least: float = MIN_SECONDS) -> float:
-    """Seconds per call, of as many calls as fill `at_least` seconds, at least one."""
+def _seconds(call, device: str, min_seconds: float = MIN_SECONDS) -> float:
+    """Seconds per call, on average over as many calls as fill `min_seconds`, but at least one."""
     synchronize = synchronizer(device)
     synchronize()
     start, count = time.perf_counter(), 0
@@ -181,6 +183,6 @@ def _seconds(call, device: str, at_least: float = MIN_SECONDS) -> float:
         call()
         synchronize()
         count += 1
-        passed = time.perf_counter() - start
-        if passed >= at_least:
-            return passed / count
+        elapsed = time.perf_counter() - start
+        if elapsed >= min_seconds:
+            return elapsed / count

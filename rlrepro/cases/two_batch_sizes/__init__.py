@@ -22,8 +22,8 @@ class Settings:
     gib: float  # of the card on which updates are run
     max_batchsizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
-    profile_sizes: tuple[int, int, int]  # (rollout, max_batchsize, batch_size) of the update drawn over time
-    planned_sizes: tuple[tuple[int, int, int], ...]  # the same, of plans compared with runs
+    profile_sizes: tuple[int, int, int]  # (rollout, max_batchsize, batch_size) of the update plotted over time
+    planned_sizes: tuple[tuple[int, int, int], ...]  # the same, for plans compared with runs
     envs: int = 64  # of one step of the collector
     collect_releases: tuple[str, ...] = (BUGGY, "1.1.0", "1.2.0", NEWEST)
     grid_sizes: tuple[int, ...] = (64, 256, 1024, 4096, 10_000)  # of the planned grid

@@ -1,4 +1,4 @@
-"""The article that this chapter examines, and its sentences behind the claims."""
+"""The article that this chapter examines, and the sentences that the claims come from."""
 
 from rlrepro.evidence.claims import Article
 

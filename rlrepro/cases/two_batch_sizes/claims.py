@@ -1,4 +1,4 @@
-"""What the article says about the two batch sizes, and how measurements judge it."""
+"""The article's claims about the two batch sizes, and the functions that judge them from measurements."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,71 +18,71 @@ def _largest_forward(records: Records, release: str, network: str, gradients: bo
     return {tuple(record.setting[name] for name in PARAMETERS): record.value for record in largest}
 
 
-def _depends_on(sizes: dict[tuple, int], which: int) -> bool:
-    """Whether the largest forward pass changes with that parameter while the other one stays the same."""
-    by_other = {}
+def _depends_on(sizes: dict[tuple, int], index: int) -> bool:
+    """Whether the largest forward pass changes with PARAMETERS[index] while the other parameter stays the same."""
+    by_other_parameter = {}
     for pair, size in sizes.items():
-        by_other.setdefault(pair[1 - which], set()).add(size)
-    return any(len(values) > 1 for values in by_other.values())
+        by_other_parameter.setdefault(pair[1 - index], set()).add(size)
+    return any(len(values) > 1 for values in by_other_parameter.values())
 
 
-def _is_bounded(sizes: dict[tuple, int], which: int) -> bool:
+def _is_bounded(sizes: dict[tuple, int], index: int) -> bool:
     """Whether every forward pass is smaller than twice that parameter: a joined remainder may nearly double it."""
-    return all(size < 2 * pair[which] for pair, size in sizes.items())
+    return all(size < 2 * pair[index] for pair, size in sizes.items())
 
 
 def governing_sizes(records: Records, release: str = BUGGY) -> dict[str, str]:
     """Which parameter governs each stage of that release: "max_batchsize", "batch_size" or "neither"."""
     passes = {"returns": ("critic", False), "logp_old": ("actor", False), "learn": ("actor", True)}
-    sizes = {stage: _largest_forward(records, release, *which) for stage, which in passes.items()}
+    sizes = {stage: _largest_forward(records, release, *forward) for stage, forward in passes.items()}
     return {
-        stage: next((name for which, name in enumerate(PARAMETERS) if _depends_on(sizes[stage], which)), "neither")
+        stage: next((name for index, name in enumerate(PARAMETERS) if _depends_on(sizes[stage], index)), "neither")
         for stage in passes
     }
 
 
 def judge_max_batchsize(records: Records) -> Verdict:
-    return _judge_parameter(records, which=0, network="critic")
+    return _judge_parameter(records, index=0, network="critic")
 
 
 def judge_batch_size(records: Records) -> Verdict:
-    return _judge_parameter(records, which=1, network="actor")
+    return _judge_parameter(records, index=1, network="actor")
 
 
-def _judge_parameter(records, which, network):
-    name, passes = PARAMETERS[which], (f"the {network}'s passes without gradients", f"the {network}'s gradient step")
-    governed, others = passes[which], passes[1 - which]
-    figures, holds = [], []
+def _judge_parameter(records, index, network):
+    name, passes = PARAMETERS[index], (f"the {network}'s passes without gradients", f"the {network}'s gradient step")
+    governed, ungoverned = passes[index], passes[1 - index]
+    figures, governs = [], []
     for release in (BUGGY, NEWEST):
-        without, with_gradients = (_largest_forward(records, release, network, on) for on in (False, True))
-        own, other = (without, with_gradients) if which == 0 else (with_gradients, without)
-        holds.append(_is_bounded(own, which) and _depends_on(own, which) and not _depends_on(other, which))
+        no_grad, with_grad = (_largest_forward(records, release, network, gradients) for gradients in (False, True))
+        bounded, free = (no_grad, with_grad) if index == 0 else (with_grad, no_grad)
+        governs.append(_is_bounded(bounded, index) and _depends_on(bounded, index) and not _depends_on(free, index))
         largest = {}
-        for pair, size in sorted(own.items()):
-            largest[pair[which]] = max(size, largest.get(pair[which], 0))
+        for pair, size in sorted(bounded.items()):
+            largest[pair[index]] = max(size, largest.get(pair[index], 0))
         figures.append(
-            f"{release}: " + " and ".join(f"at most {size:,} for {asked}" for asked, size in sorted(largest.items()))
+            f"{release}: " + " and ".join(f"at most {size:,} for {limit}" for limit, size in sorted(largest.items()))
         )
     figure = f"{'; '.join(figures)}, in {governed}"
-    if all(holds):
+    if all(governs):
         return Verdict("supported", figure, f"it follows {name}, and the other passes don't")
-    return Verdict("refuted", figure, f"{name} does not bound {governed}, or it also changes {others}")
+    return Verdict("refuted", figure, f"{name} does not bound {governed}, or it also changes {ungoverned}")
 
 
 def _shares_that_fit(records: Records) -> tuple[float, float, str]:
-    """The shares of the grid's cells that fit, in the buggy release and in the newest, and that as a sentence.
+    """The shares of the grid's cells that fit in the buggy and in the newest release, and a sentence about them.
 
-    Raises MissingRecord if nothing fits in the newest.
+    Raises MissingRecord if no cell fits in the newest.
     """
     cells = {release: records.all("two_batch_sizes.fits", release=release) for release in (BUGGY, NEWEST)}
-    fits = {release: sum(record.value for record in updates) for release, updates in cells.items()}
-    if not fits[NEWEST]:
+    fit_counts = {release: sum(record.value for record in updates) for release, updates in cells.items()}
+    if not fit_counts[NEWEST]:
         raise MissingRecord("no cell of the grid fits in the fixed release, so the grid decides nothing")
     setting = cells[BUGGY][0].setting
-    figure = ", ".join(f"{release}: {fits[release]} of {len(updates)} fit" for release, updates in cells.items())
-    where = f"{setting['network']} network, {setting['rows']:,} transitions, {setting['gib']:g} GiB"
-    shares = (fits[release] / len(updates) for release, updates in cells.items())
-    return *shares, f"{figure} ({where})"
+    figure = ", ".join(f"{release}: {fit_counts[release]} of {len(updates)} fit" for release, updates in cells.items())
+    workload = f"{setting['network']} network, {setting['rows']:,} transitions, {setting['gib']:g} GiB"
+    shares = (fit_counts[release] / len(updates) for release, updates in cells.items())
+    return *shares, f"{figure} ({workload})"
 
 
 def judge_overflow(records: Records) -> Finding:
@@ -92,17 +92,17 @@ def judge_overflow(records: Records) -> Finding:
 
 def judge_no_way_out(records: Records) -> Finding:
     buggy, _, figure = _shares_that_fit(records)
-    because = {"refuted": f"some values fit in {BUGGY}", "supported": f"none of the values tried helps in {BUGGY}"}
-    return Finding(figure, [buggy], because)
+    reasons = {"refuted": f"some values fit in {BUGGY}", "supported": f"none of the values tried helps in {BUGGY}"}
+    return Finding(figure, [buggy], reasons)
 
 
 def judge_published(records: Records) -> Finding:
     buggy, newest, figure = _shares_that_fit(records)
-    because = {
+    reasons = {
         "supported": f"true of {BUGGY}, the newest package without the fix; {NEWEST} on the package index has it",
         "refuted": f"some fit in {BUGGY} from the package index",
     }
-    return Finding(figure, [buggy / newest], because)
+    return Finding(figure, [buggy / newest], reasons)
 
 
 def judge_chunks(records: Records) -> Verdict:
@@ -127,8 +127,8 @@ def judge_eight(records: Records) -> Finding:
         for record in largest
     )
     networks = f"of these networks on {ARTICLE_GIB} GiB; the article does not name its own"
-    because = {"supported": f"for each {networks}", "partly": f"for some {networks}", "refuted": f"for none {networks}"}
-    return Finding(figure, [record.value for record in largest], because)
+    reasons = {"supported": f"for each {networks}", "partly": f"for some {networks}", "refuted": f"for none {networks}"}
+    return Finding(figure, [record.value for record in largest], reasons)
 
 
 OVERFLOW = Premise("the overflow", judge_overflow, at_least(0.01, "a hundredth of the cells"))

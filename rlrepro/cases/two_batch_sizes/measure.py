@@ -1,4 +1,4 @@
-"""What the chapter measures, one function per section. Each adds its records to the `Bench` that it is given."""
+"""The chapter's measurements, one function per section. Each adds its records to the `Bench` that it is given."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ from rlrepro.lab.timeline import TimelinePoint
 
 FRAMES, CHOICE = workloads.RandomFrames.observation_space, workloads.RandomFrames.action_space
 COUNTED_ROLLOUT = 40
-COUNTED_SIZES = ((8, 8), (16, 8), (8, 16))  # (max_batchsize, batch_size): one changes, the other stays
+COUNTED_SIZES = ((8, 8), (16, 8), (8, 16))  # (max_batchsize, batch_size): one changes, the other stays the same
 EDGE_CASES = {
     "both divide the rollout": {"rollout": 96},
     "a remainder": {},
@@ -69,19 +69,19 @@ def profile_update(bench: Bench) -> dict[str, dict]:
 
 
 def count_forwards(bench: Bench) -> dict[tuple, dict[tuple, list[int]]]:
-    """The sizes of all forward passes of an update, in order: by (release, max_batchsize, batch_size), and in there by
+    """The sizes of all forward passes of an update, in order, by (release, max_batchsize, batch_size) and then by
     (network, with gradients or not)."""
     counted = {}
     for max_batchsize, batch_size in COUNTED_SIZES:
-        given = {"rollout": COUNTED_ROLLOUT, "max_batchsize": max_batchsize, "batch_size": batch_size}
-        updates = in_both(bench, workloads.update, **given, gib=None, network="nature", device=bench.device)
+        arguments = {"rollout": COUNTED_ROLLOUT, "max_batchsize": max_batchsize, "batch_size": batch_size}
+        updates = in_both(bench, workloads.update, **arguments, gib=None, network="nature", device=bench.device)
         for version, update in updates.items():
             passes = {(network, gradients): [] for network in ("critic", "actor") for gradients in (False, True)}
             for stage, network, size, gradients in update["forwards"]:
                 if stage != "collect":
                     passes[network, gradients].append(size)
             for (network, gradients), sizes in passes.items():
-                setting = {"release": version, "network": network, "gradients": gradients, **_setting(**given)}
+                setting = {"release": version, "network": network, "gradients": gradients, **_setting(**arguments)}
                 bench.add("forwards", len(sizes), **setting)
                 bench.add("largest_forward", max(sizes), **setting)
             counted[version, max_batchsize, batch_size] = passes
@@ -114,7 +114,7 @@ def edge_cases(bench: Bench) -> dict[tuple[str, str], dict]:
 
 
 def collecting_by_release(bench: Bench) -> None:
-    """One step of each release's Collector; of the newest also under torch.no_grad."""
+    """One step of each release's Collector, and one of the newest under torch.no_grad."""
     step = partial(workloads.collecting, bench.settings.envs, bench.settings.network, bench.device)
     running = [release(bench, BUGGY), release(bench, NEWEST)]
     points = timeline("tianshou", bench.settings.collect_releases, step, running=running, at_once=2)
@@ -126,36 +126,38 @@ def collecting_by_release(bench: Bench) -> None:
 
 
 def plan_of_grid(bench: Bench) -> Plan:
-    """A plan for the networks, rollout and device of `which_sizes_fit`; without margins on a CPU, where no virtual card
-    counts them."""
+    """A plan for the networks, rollout and device of `which_sizes_fit`. On a CPU, where no virtual card counts margins,
+    it has none."""
     device = bench.device.partition(":")[0]
     networks = visual_networks(bench.settings.network, device="meta" if device == "cpu" else "cpu")
     return plan(*networks, FRAMES, CHOICE, rollout=bench.settings.rollout, envs=workloads.ENVS, device=device)
 
 
 def plans_that_agree(bench: Bench, planned: Plan) -> None:
-    """How many updates of NEWEST in `which_sizes_fit` were planned as they ran."""
+    """Count the updates of NEWEST in `which_sizes_fit` for which the plan is right about whether they fit."""
     updates = bench.records.all("two_batch_sizes.fits", release=NEWEST)
-    agree = []
+    agreements = []
     for record in updates:
         sizes = {name: record.setting[name] for name in ("max_batchsize", "batch_size")}
         needed = counted_bytes(planned.at(**sizes), bench.device)
-        agree.append((max(needed.values()) <= bench.settings.gib * 2**30) == record.value)
-    bench.add("plans_that_agree", sum(agree), cells=len(updates))
+        agreements.append((max(needed.values()) <= bench.settings.gib * 2**30) == record.value)
+    bench.add("plans_that_agree", sum(agreements), cells=len(updates))
 
 
 def plans_over_runs(bench: Bench, planned: Plan) -> None:
-    """What is planned for each stage, over the peak in a run of NEWEST, at several sizes."""
+    """The planned bytes of each stage over its peak in a run of NEWEST, at several sizes."""
     for sizes in bench.settings.planned_sizes:
-        given = dict(zip(("rollout", "max_batchsize", "batch_size"), sizes, strict=True))
+        arguments = dict(zip(("rollout", "max_batchsize", "batch_size"), sizes, strict=True))
         network = bench.settings.network
-        update = release(bench, NEWEST).run(workloads.update, **given, gib=None, network=network, device=bench.device)
-        for stage, ratio in plan_over_run(planned.at(**given), update["stages"], bench.device).items():
-            bench.add("plan_over_run", ratio, stage=stage, network=network, **_setting(**given))
+        update = release(bench, NEWEST).run(
+            workloads.update, **arguments, gib=None, network=network, device=bench.device
+        )
+        for stage, ratio in plan_over_run(planned.at(**arguments), update["stages"], bench.device).items():
+            bench.add("plan_over_run", ratio, stage=stage, network=network, **_setting(**arguments))
 
 
 def largest_batches(bench: Bench, rollout: int = 4096) -> None:
-    """The largest minibatch that the article's card can take, for several networks and cameras. Nothing is run."""
+    """The largest minibatch that fits on the article's card, for several networks and cameras. Nothing is run."""
     for name in bench.settings.cameras:
         network, shape = CAMERAS[name]
         with torch.device("meta"):

@@ -53,7 +53,7 @@ def plot_grid(records: Records):
 
 
 def plot_planned_grid(records: Records, planned: Plan, max_batchsizes, batch_sizes, gib: float):
-    """The same map, planned: nothing is run."""
+    """The same heat map from a plan; nothing is run."""
     title = f"What fits on {gib:g} GiB, planned for a rollout of {planned.rollout:,}"
     figure, axes = figures.new_figure(title, height=4.6)
     failing = {
@@ -68,15 +68,15 @@ def plot_planned_grid(records: Records, planned: Plan, max_batchsizes, batch_siz
 
 def _heat_map(axes, failing: dict[tuple[int, int], str | None]) -> None:
     """Cells of (max_batchsize, batch_size), each with the stage that fails, or None if everything fits."""
-    chunks, batches = (sorted({pair[which] for pair in failing}) for which in (0, 1))
-    does_fail = [[failing[chunk, batch] is not None for batch in batches] for chunk in chunks]
+    chunks, batches = (sorted({pair[index] for pair in failing}) for index in (0, 1))
+    fails = [[failing[chunk, batch] is not None for batch in batches] for chunk in chunks]
     colors = ListedColormap([figures.UPSTREAM, figures.BUGGY])
-    axes.pcolormesh(does_fail, cmap=colors, vmin=0, vmax=1, edgecolors="white", lw=2)
+    axes.pcolormesh(fails, cmap=colors, vmin=0, vmax=1, edgecolors="white", lw=2)
     for row, chunk in enumerate(chunks):
         for column, batch in enumerate(batches):
             text = failing[chunk, batch] or "fits"
-            place = {"ha": "center", "va": "center", "color": "white", "fontsize": 8, "fontweight": "bold"}
-            axes.text(column + 0.5, row + 0.5, text.replace("_", "_\n"), **place)
+            style = {"ha": "center", "va": "center", "color": "white", "fontsize": 8, "fontweight": "bold"}
+            axes.text(column + 0.5, row + 0.5, text.replace("_", "_\n"), **style)
             axes.figure.rows.append((axes.get_title(), f"{chunk:,} and {batch:,}", text, ""))
     axes.set_xticks(np.arange(len(batches)) + 0.5, [f"{size:,}" for size in batches])
     axes.set_yticks(np.arange(len(chunks)) + 0.5, [f"{size:,}" for size in chunks])

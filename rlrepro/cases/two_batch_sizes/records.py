@@ -1,4 +1,4 @@
-"""Every quantity that this case measures. Sizes in a setting are numbers of transitions."""
+"""The quantities that the chapter records. Sizes in a setting are numbers of transitions."""
 
 from rlrepro.evidence.schema import Quantity
 

@@ -13,9 +13,9 @@ from rlrepro.lab import VirtualCard
 class StageObserver:
     """The stages of an update on a VirtualCard.
 
-    `peaks` maps each stage to its peak of live bytes, in the order in which they ran; `spans` are (stage, start, end)
-    in seconds; `forwards` are (stage, network, rows, with gradients or not), one for each forward pass of a network
-    that `observe` was given.
+    `peaks` maps each stage to its peak of live bytes, in the order in which the stages ran; `spans` are (stage, start,
+    end) in seconds; `forwards` are (stage, network, rows, with gradients or not), one for each forward pass of an
+    observed network.
     """
 
     def __init__(self, card: VirtualCard, algorithm):
@@ -41,12 +41,12 @@ class StageObserver:
             self.spans.append((self.current, self._start, self.clock()))
 
     def observe(self, name: str, net: torch.nn.Module):
-        """Note each forward pass of this network. Returns the hook's handle."""
+        """Record each forward pass of this network. Returns the hook's handle."""
 
-        def note(_, args):
+        def record(_, args):
             self.forwards.append((self.current, name, len(args[0]), torch.is_grad_enabled()))
 
-        return net.register_forward_pre_hook(note)
+        return net.register_forward_pre_hook(record)
 
     def _wrap(self, algorithm, name, before=None, after=None):
         method = getattr(algorithm, name)
@@ -76,12 +76,13 @@ class Trace(TorchDispatchMode):
 
 
 def counted_bytes(planned: Plan, device: str) -> dict[str, int]:
-    """The part of a plan that a VirtualCard on that device counts, by stage: what operators need only on a GPU."""
+    """The bytes of a plan that a VirtualCard on that device counts, by stage. On a GPU, they include the margins for
+    the workspaces of operators."""
     return planned.needed if device.startswith("cuda") else planned.stages
 
 
 def plan_over_run(planned: Plan, stages: dict[str, int], device: str) -> dict[str, float]:
-    """The bytes of each stage of a plan over the peak in a run (`update`'s "stages")."""
+    """The planned bytes of each stage over its peak in a run (`update`'s "stages")."""
     peaks = {
         "collect": stages["collect"],
         "preprocess": max(stages["returns"], stages["logp_old"]),

@@ -1,4 +1,4 @@
-"""What runs under a release of tianshou:
+"""The workloads of the chapter. Each function runs under a release of tianshou:
 
 Release("tianshou==1.0.0").run(update, rollout=256, max_batchsize=64, batch_size=64, gib=8)
 """
@@ -36,10 +36,10 @@ class RandomFrames(gym.Env):
     action_space = spaces.Discrete(ACTIONS)
 
     def __init__(self):
-        self.random, self.steps = np.random.default_rng(0), 0
+        self.rng, self.steps = np.random.default_rng(0), 0
 
     def _frames(self):
-        return self.random.integers(0, 256, FRAMES, dtype=np.uint8)
+        return self.rng.integers(0, 256, FRAMES, dtype=np.uint8)
 
     def reset(self, *, seed=None, options=None):
         self.steps = 0
@@ -59,15 +59,15 @@ def update(
     device: str = "cpu",
     trace: bool = False,
 ) -> dict:
-    """Collect `rollout` transitions with the release's own Collector and run its own update, on a card of `gib` GiB
-    (None: one that is large enough).
+    """Collect `rollout` transitions with the release's own Collector and run its own update on a card of `gib` GiB, or
+    with None on a card that is large enough.
 
     A small update beforehand leaves gradients and the optimizer's state on the card, as in every update but the first.
 
-    "stages": each stage's peak of live bytes, weights included, in the order in which they ran; "failed", "error": the
-    stage that did not fit and the error's message, or None; "forwards": (stage, network, rows, with gradients or not)
-    of each forward pass of the actor or the critic; with `trace`, "trace": (seconds, live bytes) after each operator,
-    and "spans": (stage, start, end) in seconds.
+    Returns "stages": each stage's peak of live bytes, weights included, in the order in which the stages ran; "failed",
+    "error": the stage that did not fit and the error's message, or None; "forwards": (stage, network, rows, with
+    gradients or not) of each forward pass of the actor or the critic; with `trace`, "trace": (seconds, live bytes)
+    after each operator, and "spans": (stage, start, end) in seconds.
     """
     actor, critic = visual_networks(network, device=device)
     algorithm = ppo(actor, critic, max_batchsize=max_batchsize)
@@ -84,8 +84,8 @@ def update(
                     _collect(algorithm, ENVS)
                     observer.begin("returns")
                     _update(algorithm, buffer, batch_size)
-            except torch.OutOfMemoryError as raised:
-                error = str(raised)
+            except torch.OutOfMemoryError as oom:
+                error = str(oom)
             failed = observer.current if error else None
             observer.end()
         for hook in hooks:
@@ -101,7 +101,7 @@ def in_no_grad(collector) -> None:
 
 def collecting(envs: int, network: str = "residual", device: str = "cpu", no_grad: bool = False, fix=None) -> dict:
     """One step of the release's Collector in `envs` environments: "peak_bytes" of live tensors, weights included,
-    whether the actor ran "with_gradients", the "actions", and whether gradients are recorded "afterwards". `no_grad`
+    whether the actor ran "with_gradients", the "actions", and whether gradients are enabled "afterwards". `no_grad`
     wraps the collector's method in torch.no_grad; `fix` is a function that changes the collector in another way."""
     algorithm = ppo(*visual_networks(network, device=device))
     grad_modes = []
@@ -115,17 +115,17 @@ def collecting(envs: int, network: str = "residual", device: str = "cpu", no_gra
 
 
 def edge_case(rollout: int = 100, max_batchsize: int | None = 32, batch_size: int | None = 32) -> dict:
-    """An update on `rollout` vector observations with these sizes: the chunk sizes that the critic sees "before" the
-    gradient steps and "in" them, and the "error" that was raised, or None."""
+    """An update on `rollout` vector observations with these sizes: the critic's batch sizes "before" the gradient steps
+    and "in" them, and the "error" that was raised, or None."""
     algorithm = vector_ppo("categorical", 1, max_batchsize)
     batch, buffer, indices = vector_rollout(max(rollout, 1))
     result = {"before": [], "in": [], "error": None}
     stage = "before"
 
-    def note(_, args):
+    def record(_, args):
         result[stage].append(len(args[0]))
 
-    algorithm.critic.register_forward_pre_hook(note)
+    algorithm.critic.register_forward_pre_hook(record)
     learn = algorithm._update_with_batch if is_version_2() else algorithm.learn
     try:
         batch = preprocess(algorithm, batch[:rollout], buffer, indices[:rollout])
@@ -139,7 +139,7 @@ def edge_case(rollout: int = 100, max_batchsize: int | None = 32, batch_size: in
 
 @cache
 def _filled_buffer(network: str, rollout: int, device: str):
-    """A buffer of that many transitions, collected once per process."""
+    """A buffer of `rollout` transitions, collected once per process."""
     return _collect(ppo(*visual_networks(network, device=device)), rollout)
 
 
@@ -157,7 +157,7 @@ def _collect(algorithm, steps: int, envs: int = ENVS, fix=None):
 
 
 def _update(algorithm, buffer, batch_size):
-    """What the release's trainer calls once a rollout is collected."""
+    """Run an update as the release's trainer does once a rollout is collected."""
     if is_version_2():
         from tianshou.utils.torch_utils import policy_within_training_step
 

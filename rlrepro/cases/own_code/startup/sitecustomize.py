@@ -1,4 +1,4 @@
-"""Python imports this when it starts, if this folder is on its path: for the scripts of the sample project."""
+"""Python imports this at startup if this folder is on its path, as it is for the scripts of the sample project."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Measure the random updates that the file of records lacks; `--help` says how many, and where to."""
+"""Measure the random updates that the file of records lacks; `--help` shows how many, and the file."""
 
 import argparse
 import warnings
@@ -17,9 +17,9 @@ UPDATES = 500
 
 
 def measure(book: RecordBook, update: RandomUpdate) -> None:
-    """Plan it, run it, and add a record for each of its stages."""
-    planned, run = update.plan(), update.run()
-    for stage, (tensors, allocated) in run.items():
+    """Plan the update, run it, and add a record for each of its stages."""
+    planned, peaks = update.plan(), update.run()
+    for stage, (tensors, allocated) in peaks.items():
         book.add(
             "random_plan",
             planned.stages[stage] / tensors,
@@ -43,9 +43,9 @@ def main() -> None:
     book = RecordBook(arguments.out, case="two_batch_sizes", profile="full", device="cpu", seed=0, quantities=RECORDS)
     if arguments.out.exists():
         book.records.extend(read_records(arguments.out))
-    done = {record.setting["number"] for record in book.records}
+    measured = {record.setting["number"] for record in book.records}
     for number in range(arguments.first, arguments.first + arguments.updates):
-        if number not in done:
+        if number not in measured:
             measure(book, random_update(number))
 
 

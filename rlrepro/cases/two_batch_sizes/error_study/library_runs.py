@@ -1,4 +1,4 @@
-"""Runs of the libraries' own updates: what the storage tracker counts, and what torch allocates."""
+"""Runs of the libraries' own updates: the bytes that the storage tracker counts and that torch allocates."""
 
 from collections.abc import Callable
 
@@ -40,19 +40,19 @@ class Critic(nn.Module):
 
 
 def measured(stages: dict[str, Callable], card: VirtualCard) -> dict[str, tuple[int, int]]:
-    """(live tensors, allocated bytes) of each stage at its worst moment, what was live before included. The profiler
-    knows the end of a block only if it saw its beginning, so nothing may be freed that was not allocated under it."""
-    found = {}
+    """(bytes of live tensors, allocated bytes) of each stage at its peak, including what was live before. The profiler
+    counts the free of a block only if it saw the allocation, so stages must not free blocks that it didn't see."""
+    peaks = {}
     for name, stage in stages.items():
         card.restart_peak()
         live = card.live_bytes
         allocated = live + peak_memory(stage, device="cpu", warmup=0).peak_bytes
-        found[name] = card.peak_bytes, allocated
-    return found
+        peaks[name] = card.peak_bytes, allocated
+    return peaks
 
 
 def run_tianshou(library, networks, obs_space, act_space, optimizer, rollout, batch_size, max_batchsize) -> dict:
-    """The second update, when gradients and the optimizer's state are there."""
+    """The peaks of the second update, when gradients and the optimizer's state exist."""
     from tianshou.algorithm import A2C
 
     rows, results = _rollout(rollout, obs_space, act_space), []
@@ -70,19 +70,19 @@ def run_tianshou(library, networks, obs_space, act_space, optimizer, rollout, ba
             "preprocess": lambda: results.append(preprocess(algorithm, *rows)),
             "learn": lambda: algorithm._update_with_batch(results.pop(), batch_size, 1),
         }
-        return _second(stages, card, algorithm)
+        return _second_update(stages, card, algorithm)
 
 
-def run_sb3(model: Callable) -> dict:
+def run_sb3(make_model: Callable) -> dict:
     """The same for Stable-Baselines3's PPO."""
     with VirtualCard(None, device="cpu") as card:
-        made = model()
-        return _second({"learn": made.train}, card, made.policy)
+        model = make_model()
+        return _second_update({"learn": model.train}, card, model.policy)
 
 
-def _second(stages, card, module) -> dict:
+def _second_update(stages, card, module) -> dict:
     for tensor in (*module.parameters(), *module.buffers()):
-        tensor.data.view(-1)  # an operator, so that the card counts what nothing reads
+        tensor.data.view(-1)  # an operator, so that the card also counts tensors that nothing reads
     measured(stages, card)
     return measured(stages, card)
 
@@ -96,14 +96,14 @@ def _rollout(rows: int, obs_space, act_space):
     buffer = ReplayBuffer(rows)
     for row in range(rows):
         done = (row + 1) % EPISODE == 0
-        step = {"obs": obs_space.sample(), "obs_next": obs_space.sample(), "act": act_space.sample(), "rew": 1.0}
-        buffer.add(Batch(**step, terminated=done, truncated=False, done=done, info={}))
+        fields = {"obs": obs_space.sample(), "obs_next": obs_space.sample(), "act": act_space.sample(), "rew": 1.0}
+        buffer.add(Batch(**fields, terminated=done, truncated=False, done=done, info={}))
     batch, indices = buffer.sample(0)
     return batch, buffer, indices
 
 
 def sb3_model(body_and_width, obs_space, act_space, optimizer, rollout: int, batch_size: int):
-    """Stable-Baselines3's PPO on that body, with a full rollout buffer."""
+    """Stable-Baselines3's PPO with that body and a full rollout buffer."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor

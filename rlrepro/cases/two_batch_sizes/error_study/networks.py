@@ -1,4 +1,4 @@
-"""Random networks: convolutional, recurrent, attention or plain, with any norm, a shared trunk or tied weights."""
+"""Random networks: plain, convolutional, recurrent or attention, with any norm, a shared trunk or tied weights."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ class Body(nn.Module):
 
 
 class LastStep(nn.Module):
-    """A recurrent layer over (rows, steps * features), of which the last step's output counts."""
+    """A recurrent layer over (rows, steps * features) that returns the last step's output."""
 
     def __init__(self, layer: nn.RNNBase):
         super().__init__()
@@ -33,7 +33,7 @@ class LastStep(nn.Module):
 
 
 class Tokens(nn.Module):
-    """A transformer's encoder over (rows, tokens * features), averaged over the tokens."""
+    """A transformer encoder over (rows, tokens * features), averaged over the tokens."""
 
     def __init__(self, encoder: nn.Module, features: int):
         super().__init__()
@@ -53,9 +53,9 @@ class Residual(nn.Module):
 
 
 def random_body(rng: Random, kind: str, shape: tuple[int, ...]) -> tuple[Body, int, list[str]]:
-    """(body, width of its features, names of what it is made of) for observations of that shape."""
-    make = {"plain": _plain, "convolutional": _convolutional, "recurrent": _recurrent, "attention": _attention}
-    layers, width, names = make[kind](rng, shape)
+    """(body, width of its features, names of its components) for observations of that shape."""
+    makers = {"plain": _plain, "convolutional": _convolutional, "recurrent": _recurrent, "attention": _attention}
+    layers, width, names = makers[kind](rng, shape)
     return Body(layers, 255 if len(shape) == 3 else 1), width, [kind, *names]
 
 
@@ -108,11 +108,11 @@ def _convolutional(rng, shape):
     layers.append(nn.Flatten())
     try:
         with torch.no_grad():
-            flat = nn.Sequential(*layers).eval()(torch.zeros(1, *shape)).shape[1]
-    except (RuntimeError, ValueError):  # of so small an observation nothing is left, or nothing to normalize
+            features = nn.Sequential(*layers).eval()(torch.zeros(1, *shape)).shape[1]
+    except (RuntimeError, ValueError):  # the observation is too small: nothing is left, or nothing to normalize
         return _convolutional(rng, shape)
     width = rng.choice((32, 64, 128))
-    return nn.Sequential(*layers, nn.Linear(flat, width), nn.ReLU()), width, sorted(names)
+    return nn.Sequential(*layers, nn.Linear(features, width), nn.ReLU()), width, sorted(names)
 
 
 def _recurrent(rng, shape):

@@ -16,10 +16,10 @@ from rlrepro.lab import VirtualCard
 class Options:
     shape: tuple[int, ...]
     actions: int
-    dtype: str  # of the networks; "autocast": float32, with bfloat16 where autocast takes it
+    dtype: str  # of the networks; "autocast": float32, with bfloat16 where autocast uses it
     optimizer: type[torch.optim.Optimizer]
-    parts: int  # of a batch, whose gradients are accumulated
-    clip: bool  # gradients by their norm
+    parts: int  # into which a batch is split to accumulate gradients
+    clip: bool  # gradients, by their norm
 
     def network(self, body, inputs: int, outputs: int) -> nn.Module:
         dtype = torch.float32 if self.dtype == "autocast" else getattr(torch, self.dtype)
@@ -33,8 +33,8 @@ class Options:
     def precision(self):
         return torch.autocast("cpu", torch.bfloat16) if self.dtype == "autocast" else nullcontext()
 
-    def descend(self, optimizer, losses) -> None:
-        """A step along the gradients of all losses, each computed when it is its turn."""
+    def gradient_step(self, optimizer, losses) -> None:
+        """One step on the accumulated gradients of the losses, which are computed one at a time."""
         optimizer.zero_grad()
         for loss in losses:
             loss.backward()
@@ -44,15 +44,17 @@ class Options:
 
 
 class Head(nn.Module):
-    """A body and a linear layer; further inputs are put next to the features."""
+    """A body and a linear layer; further inputs are concatenated to the features."""
 
     def __init__(self, body, inputs: int, outputs: int):
         super().__init__()
         self.body, self.head = body, nn.Linear(inputs, outputs)
 
-    def forward(self, rows, *more):
+    def forward(self, rows, *extras):
         features = self.body(rows)
-        return self.head(torch.cat([features, *(each.to(features.dtype) for each in more)], -1) if more else features)
+        return self.head(
+            torch.cat([features, *(extra.to(features.dtype) for extra in extras)], -1) if extras else features
+        )
 
 
 def dqn(bodies, options: Options):
@@ -62,20 +64,20 @@ def dqn(bodies, options: Options):
         return network, copy.deepcopy(network), options.optimizer(network.parameters(), lr=1e-4)
 
     def loss(network, target, rows):
-        obs, following, actions = (
+        obs, next_obs, actions = (
             options.observations(rows),
             options.observations(rows),
             torch.randint(options.actions, (rows, 1)),
         )
         with options.precision():
             with torch.no_grad():
-                goals = torch.randn(rows, 1) + 0.99 * target(following).max(1, keepdim=True).values.float()
-            return F.smooth_l1_loss(network(obs).gather(1, actions).float(), goals)
+                td_targets = torch.randn(rows, 1) + 0.99 * target(next_obs).max(1, keepdim=True).values.float()
+            return F.smooth_l1_loss(network(obs).gather(1, actions).float(), td_targets)
 
     def step(state, batch_size):
         network, target, optimizer = state
         rows = batch_size // options.parts
-        options.descend(optimizer, (loss(network, target, rows) for _ in range(options.parts)))
+        options.gradient_step(optimizer, (loss(network, target, rows) for _ in range(options.parts)))
         target.load_state_dict(network.state_dict())
 
     return make, step
@@ -88,7 +90,7 @@ def sac(bodies, options: Options):
         (actor_body, width), *critics = bodies(3)
         actor = options.network(actor_body, width, 2 * actions)
         critics = nn.ModuleList(options.network(body, width + actions, 1) for body, width in critics)
-        optimizers = [options.optimizer(each.parameters(), lr=1e-4) for each in (actor, critics)]
+        optimizers = [options.optimizer(module.parameters(), lr=1e-4) for module in (actor, critics)]
         return actor, critics, copy.deepcopy(critics), *optimizers
 
     def act(actor, obs):
@@ -98,20 +100,20 @@ def sac(bodies, options: Options):
         return sample.tanh(), distribution.log_prob(sample).sum(-1, keepdim=True)
 
     def step(state, batch_size):
-        actor, critics, targets, of_actor, of_critics = state
-        obs, following = options.observations(batch_size), options.observations(batch_size)
-        taken = torch.rand(batch_size, actions)
+        actor, critics, targets, actor_optimizer, critic_optimizer = state
+        obs, next_obs = options.observations(batch_size), options.observations(batch_size)
+        replayed = torch.rand(batch_size, actions)
         with options.precision():
             with torch.no_grad():
-                action, log_prob = act(actor, following)
-                value = torch.min(*(target(following, action) for target in targets)).float()
-                goals = torch.randn(batch_size, 1) + 0.99 * (value - 0.2 * log_prob)
-            loss = sum(F.mse_loss(critic(obs, taken).float(), goals) for critic in critics)
-        options.descend(of_critics, [loss])
+                action, log_prob = act(actor, next_obs)
+                value = torch.min(*(target(next_obs, action) for target in targets)).float()
+                td_targets = torch.randn(batch_size, 1) + 0.99 * (value - 0.2 * log_prob)
+            loss = sum(F.mse_loss(critic(obs, replayed).float(), td_targets) for critic in critics)
+        options.gradient_step(critic_optimizer, [loss])
         with options.precision():
             action, log_prob = act(actor, obs)
             loss = (0.2 * log_prob - torch.min(*(critic(obs, action) for critic in critics)).float()).mean()
-        options.descend(of_actor, [loss])
+        options.gradient_step(actor_optimizer, [loss])
         with torch.no_grad():
             for target, weight in zip(targets.parameters(), critics.parameters(), strict=True):
                 target.lerp_(weight, 0.005)
@@ -123,8 +125,8 @@ STEPS = {"dqn": dqn, "sac": sac}
 
 
 def run(make, step) -> dict[str, tuple[int, int]]:
-    """(live tensors, allocated bytes) of the third update. Those before are measured too, since the profiler knows the
-    end of a block only if it saw its beginning."""
+    """(bytes of live tensors, allocated bytes) of the third update. The first two are measured too, since the profiler
+    counts the free of a block only if it saw the allocation."""
     with VirtualCard(None, device="cpu") as card:
         state = make()
         return [measured({"update": lambda: step(state)}, card) for _ in range(3)][-1]

@@ -1,4 +1,4 @@
-"""Random updates of random networks: each can be planned, and run for real with the same sizes."""
+"""Random updates of random networks. Each can be planned, and run with the same sizes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.
 
 @dataclass(frozen=True)
 class RandomUpdate:
-    """The update of that number: `plan()` plans it, and `run()` gives (live tensors, allocated bytes) by stage."""
+    """A numbered update: `plan()` plans it, and `run()` returns (bytes of live tensors, allocated bytes) by stage."""
 
     number: int
     algorithm: str
@@ -29,7 +29,7 @@ class RandomUpdate:
 
 
 def random_update(number: int) -> RandomUpdate:
-    """The same update each time it is called with that number."""
+    """The update with that number, the same at each call."""
     rng = Random(number)
     kind, algorithm = rng.choice(KINDS), rng.choice((*LIBRARIES, *own_updates.STEPS, *own_updates.STEPS))
     shape, seed = random_shape(rng, kind), rng.random()
@@ -37,11 +37,11 @@ def random_update(number: int) -> RandomUpdate:
     shared, discrete = rng.random() < 0.25, rng.random() < 0.6
 
     def bodies(count: int):
-        """So many new bodies, or one that is shared, and their width."""
+        """`count` new bodies, or one that is shared, each with its width."""
         torch.manual_seed(number)
         body_rng = Random(seed)
-        made = [random_body(body_rng, kind, shape) for _ in range(1 if shared else count)]
-        return [made[min(index, len(made) - 1)][:2] for index in range(count)]
+        distinct = [random_body(body_rng, kind, shape) for _ in range(1 if shared else count)]
+        return [distinct[min(index, len(distinct) - 1)][:2] for index in range(count)]
 
     if algorithm in LIBRARIES:
         dtype = rng.choice(("float32", "float32", "float64")) if algorithm != "sb3-ppo" else "float32"
@@ -65,18 +65,18 @@ def _library_update(rng, library, bodies, shape, discrete, dtype):
     )
     rollout = rng.randint(16, 120 if len(shape) == 3 else 300)
     batch_size = rng.randint(4, rollout)
-    while rollout % batch_size == 1:  # BatchNorm refuses a remainder of one
+    while rollout % batch_size == 1:  # BatchNorm rejects a minibatch of one
         batch_size += 1
     optimizer = rng.choice(OPTIMIZERS)
     sizes = {"rollout": rollout, "batch_size": batch_size}
     if library == "sb3-ppo":
 
-        def policy():
+        def model():
             return library_runs.sb3_model(bodies(1)[0], obs_space, act_space, optimizer, **sizes)
 
         return (
-            lambda: plan(policy().policy, library=library, device="cpu", **sizes),
-            lambda: library_runs.run_sb3(policy),
+            lambda: plan(model().policy, library=library, device="cpu", **sizes),
+            lambda: library_runs.run_sb3(model),
         )
     sizes["max_batchsize"] = rng.randint(4, 300)
 

@@ -16,10 +16,10 @@ STEPS = 50
 
 
 def recorded_transitions(count):
-    random, zeros = np.random.default_rng(0), np.zeros(count, bool)
-    obs = random.standard_normal((count + 1, 3)).astype(np.float32)
-    act = random.uniform(-2, 2, (count, 1)).astype(np.float32)
-    return ReplayBuffer.from_data(obs[:-1], act, random.standard_normal(count), zeros, zeros, zeros, obs[1:])
+    rng, zeros = np.random.default_rng(0), np.zeros(count, bool)
+    obs = rng.standard_normal((count + 1, 3)).astype(np.float32)
+    act = rng.uniform(-2, 2, (count, 1)).astype(np.float32)
+    return ReplayBuffer.from_data(obs[:-1], act, rng.standard_normal(count), zeros, zeros, zeros, obs[1:])
 
 
 def make_network(**options):
