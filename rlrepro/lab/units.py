@@ -29,7 +29,7 @@ def number(value: float) -> str:
 UNITS: dict[str, Callable] = {
     "B": _bytes,
     "s": _seconds,
-    "rows": lambda value: f"{value:,.0f} rows",
+    "rows": lambda value: f"{value:,.0f} transitions",
     "ratio": lambda value: f"{number(value)}×",
     "exponent": lambda value: f"exponent {value:.3f}",
     "reward": lambda value: f"{value:.3g}",

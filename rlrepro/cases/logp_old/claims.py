@@ -26,13 +26,15 @@ def _growth(records: Records, release: str) -> tuple[float, dict]:
 def judge_whole_rollout(records: Records) -> Finding:
     exponent, peaks = _growth(records, BUGGY)
     max_rows = max(peaks)
-    figure = f"peak ~ rows^{exponent:.3f}, {format_value(peaks[max_rows].value, 'B')} at {max_rows:,} rows"
+    figure = (
+        f"peak ~ transitions^{exponent:.3f}, {format_value(peaks[max_rows].value, 'B')} at {max_rows:,} transitions"
+    )
     return Finding(figure, [exponent])
 
 
 def judge_chunking_bounds(records: Records) -> Finding:
     exponents = {release: _growth(records, release)[0] for release in (FIXED, NEWEST)}
-    figure = ", ".join(f"{release}: peak ~ rows^{exponent:.3f}" for release, exponent in exponents.items())
+    figure = ", ".join(f"{release}: peak ~ transitions^{exponent:.3f}" for release, exponent in exponents.items())
     return Finding(figure, list(exponents.values()))
 
 
@@ -119,7 +121,7 @@ def judge_any_amount(records: Records) -> Verdict:
         peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", fixed=False)
         exponents[twin] = growth(peaks)
     unbounded = [twin for twin, exponent in exponents.items() if exponent >= 1 - PROPORTIONAL["bytes"]]
-    growth_rates = ", ".join(f"{twin}: rows^{exponent:.2f}" for twin, exponent in exponents.items())
+    growth_rates = ", ".join(f"{twin}: transitions^{exponent:.2f}" for twin, exponent in exponents.items())
     figure = f"{format_value(host_bytes, 'B')} of host memory per transition, at most {max_rows:,} here; {growth_rates}"
     if unbounded:
         names = " and ".join(unbounded)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rlrepro.cases.common.tianshou_ppo import INTERPRETED
@@ -54,13 +55,14 @@ def run_environment(script: str) -> dict[str, str]:
 def run_scripts(project: Path, groups: Iterable[Iterable[str]]) -> dict[str, Report]:
     """The doctor's report on each script: `rlrepro doctor --run -- python SCRIPT`.
 
-    Scripts of a group run at the same time, the groups one after another. Raises RuntimeError if a script fails, and
-    TookTooLong if it exceeds its time limit.
+    Scripts of a group run at the same time, with one thread each, so that none is reported to wait for the others. The
+    groups run one after another. Raises RuntimeError if a script fails, and TookTooLong if it exceeds its time limit.
     """
     reports = {}
-    for group in groups:
+    for group in map(tuple, groups):
+        variables = {"OMP_NUM_THREADS": "1"} if len(group) > 1 else {}
         with ThreadPoolExecutor() as pool:
-            reports |= zip(group, pool.map(lambda script: _run(project, script), group), strict=True)
+            reports |= zip(group, pool.map(partial(_run, project, variables=variables), group), strict=True)
     return reports
 
 
@@ -73,10 +75,10 @@ def _command(script: str) -> list[str]:
     return [sys.executable, "-W", "ignore", script]
 
 
-def _run(project: Path, script: str) -> Report:
-    time_limit, start = limit(SCRIPT_SECONDS), time.monotonic()
+def _run(project: Path, script: str, variables: dict[str, str]) -> Report:
+    time_limit, start, environment = limit(SCRIPT_SECONDS), time.monotonic(), run_environment(script) | variables
     report, status = run(
-        _command(script), folder=project, stdout=sys.__stderr__, seconds=time_limit, environment=run_environment(script)
+        _command(script), folder=project, stdout=sys.__stderr__, seconds=time_limit, environment=environment
     )
     path = os.fspath(project / script)
     if time.monotonic() - start >= time_limit:

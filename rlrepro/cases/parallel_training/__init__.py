@@ -18,6 +18,7 @@ class Settings:
 
     slowed_down: tuple[int, int]  # size of runs that slow each other down, and of the sweep that is compared with them
     at_pace: tuple[int, int]  # size of runs that do not slow each other down
+    small: tuple[int, int]  # the same with the small network: long enough for the system to switch between the runs
     sweep: int  # runs passed to `train_many`
     alone: int  # runs, one after the other, that the sweep's throughput is compared with
     ensemble: tuple[int, int]  # size of the runs that an ensemble replaces
@@ -44,6 +45,7 @@ SETTINGS = {
     "tiny": Settings(
         slowed_down=(64, 2),
         at_pace=(64, 5),
+        small=(64, 40),
         sweep=40,
         alone=3,
         ensemble=(64, 5),
@@ -60,6 +62,7 @@ SETTINGS = {
     "smoke": Settings(
         slowed_down=(64, 4),
         at_pace=(64, 10),
+        small=(64, 80),
         sweep=100,
         alone=6,
         ensemble=(128, 10),
@@ -76,6 +79,7 @@ SETTINGS = {
     "full": Settings(
         slowed_down=(256, 10),
         at_pace=(1024, 10),
+        small=(1024, 10),
         sweep=100,
         alone=10,
         ensemble=(2048, 10),

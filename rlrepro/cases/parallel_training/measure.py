@@ -81,8 +81,9 @@ def small_networks(bench: Bench) -> None:
         measured = parent(bench).run(launch.pool, configs(bench, 1, bench.settings.at_pace, threads=1))
         _add(bench, measured, **POOL, processes=1, threads="one", waits="default")
     for threads, options in THREADS.items():
+        size = bench.settings.slowed_down if threads == "default" else bench.settings.small
         for count in (1, 2 * cores(bench.records)):
-            runs = configs(bench, count, bench.settings.slowed_down, **options)
+            runs = configs(bench, count, size, **options)
             measured = parent(bench).run(launch.pool, [config | {"net": SMALL_NET} for config in runs])
             _add(bench, measured, **{**POOL, "net": "small"}, processes=count, threads=threads, waits="default")
 

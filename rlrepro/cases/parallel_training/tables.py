@@ -76,8 +76,8 @@ def cpu_without_waiting(records: Records) -> str:
 def framework_threads(records: Records) -> str:
     """How many threads torch has in each process that a framework started."""
     return "\n".join(
-        f"{record.setting['way']}, {label}: {format_value(record.value, 'count')} threads in each of "
-        f"{record.setting['processes']} processes"
+        f"{record.setting['way']}, {label}: {record.setting['processes']} processes, number of threads in each: "
+        f"{format_value(record.value, 'count')}"
         for record in records.all("parallel_training.torch_threads")
         if (label := {"framework": "as it is", "all": "with all threads"}.get(record.setting["threads"]))
     )

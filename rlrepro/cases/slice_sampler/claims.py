@@ -186,13 +186,13 @@ fix_claim = partial(
 CLAIMS = [
     slowdown_claim(
         "SS1",
-        "With 5M rows stored, a capacity of 600M in place of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
+        "With 5M transitions, a capacity of 600M instead of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
         judge=judge_capacity_step,
         rule=times(_article_ratio(WIDE, SMALL)),
     ),
     slowdown_claim(
         "SS2",
-        "With a capacity of 600M, 346M rows in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
+        "With a capacity of 600M, 346M transitions in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
         judge=judge_stored_step,
         rule=times(_article_ratio(LARGE, WIDE)),
     ),
@@ -212,7 +212,7 @@ CLAIMS = [
     ),
     slowdown_claim("SS5", "It is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN),
     fix_claim("SS6", "Done flags are about twice as fast as episode ids", judge=judge_done_flags, rule=times(2)),
-    fix_claim("SS7", "Caching makes it 500 times faster with 346M rows", judge=judge_cache, rule=times(500)),
+    fix_claim("SS7", "Caching makes it 500 times faster with 346M transitions", judge=judge_cache, rule=times(500)),
     fix_claim("SS8", "The rewritten algorithm is two to three times faster", judge=judge_rewrite, rule=times(2, 3)),
     fix_claim(
         "SS9",

@@ -24,8 +24,8 @@ def judge_whole_batch(records: Records) -> Verdict:
     exponent = growth_exponent(peaks, peaks.values())
     whole_batch = all(calls[rows] >= rows for rows in peaks)
     figure = (
-        f"{format_value(calls[max(calls)], 'rows')} in one call; peak ~ rows^{exponent:.2f}, "
-        f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} rows"
+        f"{format_value(calls[max(calls)], 'rows')} in one call; peak ~ transitions^{exponent:.2f}, "
+        f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} transitions"
     )
     linear = LINEAR[0] <= exponent <= LINEAR[1]
     reason = f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional to the train batch"
@@ -40,7 +40,7 @@ def judge_gradients(records: Records) -> Verdict:
     )
     recorded = records.get("value_pass.with_gradients", way="released", rows=rows, modules=1).value
     figure = (
-        f"at {rows:,} rows {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
+        f"at {rows:,} transitions {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
         f"{format_value(ours, 'B')} in chunks as well"
     )
     if released <= SAME * ours:

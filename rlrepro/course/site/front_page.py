@@ -9,6 +9,7 @@ from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun
 from rlrepro.lab.units import format_value
 
 NOT_MEASURED = "not measured in this run"
+SIZES = {"rows": "transitions", "envs": "environments"}  # words for keys of records
 
 
 def triage_data() -> str:
@@ -69,7 +70,7 @@ def _pair(proof: dict, run: MachineRun) -> tuple[float, str] | None:
         return None
     size = max(common)
     numbers = f"{_formatted(before[size])} → {_formatted(after[size])}"
-    return size, f"**{numbers}**, {proof['what']} ({size:,} {proof['along']}; {run.label})"
+    return size, f"**{numbers}**, {proof['what']} ({size:,} {SIZES.get(proof['along'], proof['along'])}; {run.label})"
 
 
 def _formatted(record) -> str:

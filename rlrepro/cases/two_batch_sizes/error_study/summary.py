@@ -18,8 +18,9 @@ def sentence(results: str | Path) -> str:
     close = sum(abs(stage.value - 1) <= 0.01 for stage in stages) / len(stages)
     worst = max((stage.value for stage in stages), key=lambda ratio: abs(ratio - 1))
     below = sum(stage.setting["with_margin"] < 1 for stage in stages)
+    updates = len({stage.setting["number"] for stage in stages})
     return (
-        f"{len({stage.setting['number'] for stage in stages}):,} random updates of random networks were planned and "
-        f"then run: the tensors of {close:.1%} of their {len(stages):,} stages are planned to within 1%, the worst at "
-        f"{worst:.3f} of what was measured, and with its margin {below or 'none'} was planned too small"
+        f"We planned {updates:,} random updates of random networks, and then ran them. For {close:.1%} of their "
+        f"{len(stages):,} stages, the planned memory of the tensors is within 1% of what was measured (the worst is "
+        f"{worst:.3f} times that); with the margin, {below or 'none'} was planned too small"
     )
