@@ -1,4 +1,4 @@
-"""What tests share: a GPU mark that says why a test is left out, and the committed reference records."""
+"""What tests share: a GPU mark that gives the reason when a test is skipped, and the committed reference records."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 REFERENCE = next(iter(sorted(ROOT.glob("results/*-cores-*"))), None)  # the tests of the base run without it
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # compiling tianshou's GAE takes longer than running it here
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and inherited by what tests start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background; child processes inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -48,19 +48,19 @@ def records():
 
 @pytest.fixture
 def one_thread(monkeypatch):
-    """Threads of training runs that are tested side by side would only wait for each other."""
+    """When training runs are tested side by side, their threads would only wait for each other."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
 def no_processes(monkeypatch):
-    """No environment is slow enough for an EnsemblePPO to choose processes, which on a busy machine it might."""
+    """Keep an EnsemblePPO from choosing processes, as it might for any environment on a busy machine."""
     monkeypatch.setattr("rlrepro.fixes.ensemble_ppo.envs.MESSAGE_SECONDS", float("inf"))
 
 
 @pytest.fixture
 def run_cli(tmp_path):
-    """Call the command line in a process of its own, in an empty folder."""
+    """Run the command line in a separate process, in an empty folder."""
     import subprocess
     import sys
 
@@ -73,8 +73,8 @@ def run_cli(tmp_path):
 
 @pytest.fixture(scope="session")
 def uninstalled(tmp_path_factory):
-    """Call a Python that rlrepro is not installed for, in the checkout: all else that is installed here lies in a
-    folder, and PYTHONPATH names both, from here."""
+    """Call a Python without rlrepro installed, in the checkout. All other installed packages are in a folder, and
+    PYTHONPATH lists that folder and the checkout, as relative paths."""
     import subprocess
     import sys
     import sysconfig
@@ -96,7 +96,7 @@ def uninstalled(tmp_path_factory):
 
 @cache
 def release(name: str):
-    """A release, whose process serves all tests."""
+    """A release; all tests share its process."""
     from rlrepro.lab import Release
 
     return Release(name)
@@ -104,5 +104,5 @@ def release(name: str):
 
 @contextmanager
 def open_releases(*versions):
-    """tianshou's releases by version; their processes serve all tests."""
+    """tianshou's releases by version; all tests share their processes."""
     yield {version: release(f"tianshou=={version}") for version in versions}

@@ -1,4 +1,4 @@
-"""Texts that the doctor examines, and what it found in them."""
+"""Texts for the doctor to examine, and helpers to read its findings."""
 
 import json
 import textwrap
@@ -14,8 +14,8 @@ policy = PPOPolicy(actor=actor, critic=critic)
 """
 
 
-def versions_for(given):
-    return Versions({name: f"=={release}" for name, release in given.items()})
+def versions_for(releases):
+    return Versions({name: f"=={release}" for name, release in releases.items()})
 
 
 def notebook(*cells):
@@ -28,5 +28,5 @@ def examined(tmp_path, text, *, versions=OLD, **options):
     return examine([path], versions=versions, **options)
 
 
-def codes(found):
-    return {finding.code for finding in found.findings}
+def codes(report):
+    return {finding.code for finding in report.findings}

@@ -1,4 +1,4 @@
-"""Records as they would be without an effect, and what a claim is judged to be by them."""
+"""Records as they would be without an effect, and the verdict on a claim from them."""
 
 from rlrepro.cases import all_claims
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
@@ -11,30 +11,30 @@ def judge(claim_id, records):
 
 
 def changed(records, name, value, **setting):
-    """The records with another value in those of that name and setting; `value` may be computed from the record."""
-    chosen = records.where(name, **setting)
-    assert chosen
+    """The records with another value where name and setting match; `value` may be a function of the record."""
+    selected = records.where(name, **setting)
+    assert selected
     return Records(
         record.model_copy(update={"value": value(record) if callable(value) else value, "spread": (1.2, 1.4)})
-        if record in chosen
+        if record in selected
         else record
         for record in records
     )
 
 
 def change(name, value, **setting):
-    """A function of records that makes this change."""
+    """A function that makes this change to records."""
     return lambda records: changed(records, name, value, **setting)
 
 
 def as_if(release):
-    """A function of records: what they would be had `release` been measured in the place of each release."""
+    """A function that turns records into what they would be if `release` had been measured in place of each release."""
 
     def measured(record, records):
         if record.setting.get("release") not in (BUGGY, FIXED, NEWEST):
             return record
-        others = {**record.setting, "release": release}
-        twin = [each for each in records if each.name == record.name and each.setting == others]
-        return record.model_copy(update={"value": twin[0].value}) if twin else record
+        setting = {**record.setting, "release": release}
+        twins = [candidate for candidate in records if candidate.name == record.name and candidate.setting == setting]
+        return record.model_copy(update={"value": twins[0].value}) if twins else record
 
     return lambda records: Records(measured(record, records) for record in records)

@@ -1,4 +1,4 @@
-"""Networks that plans are tested with, as each library takes them."""
+"""Networks for testing plans, in the form that each library takes."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from rlrepro.fit import plan
 
 FRAMES, VECTORS = spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Box(-1, 1, (FEATURES,), np.float32)
 CHOICE = spaces.Discrete(ACTIONS)
-EXACT = 0.01  # of tensors, and for an LSTM's workspace, whose size only the operator knows
+EXACT = 0.01  # relative tolerance of tensors, for an LSTM's workspace, whose size only the operator knows
 MARGIN = 0.15
 
 
@@ -75,11 +75,11 @@ def make_plan(name, *, device="cpu", **arguments):
     return plan(*TIANSHOU[name](), space_of(name), CHOICE, device=device, **arguments)
 
 
-def assert_close(planned, found):
-    for stage, (tensors, allocated) in found.items():
+def assert_close(planned, measured):
+    for stage, (tensors, allocated) in measured.items():
         assert planned.stages[stage] == pytest.approx(tensors, rel=EXACT), stage
         assert allocated <= planned.needed[stage] <= (1 + MARGIN) * allocated, stage
 
 
-def assert_exact(planned, found):
-    assert planned.stages.items() >= {stage: tensors for stage, (tensors, _) in found.items()}.items()
+def assert_exact(planned, measured):
+    assert planned.stages.items() >= {stage: tensors for stage, (tensors, _) in measured.items()}.items()

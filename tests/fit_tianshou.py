@@ -1,4 +1,4 @@
-"""tianshou's algorithms on small networks, for tests of plans: make(device="cpu") of each."""
+"""tianshou's algorithms on small networks, for tests of plans: one make(device="cpu") per algorithm."""
 
 from functools import partial
 
@@ -22,8 +22,8 @@ def optimizer():
 
 
 def with_critics(cls, policy, critic):
-    names = {"policy_optim": optimizer(), "critic_optim": optimizer(), "critic2_optim": optimizer()}
-    return cls(policy=policy, critic=critic(), critic2=critic(), **names)
+    optimizers = {"policy_optim": optimizer(), "critic_optim": optimizer(), "critic2_optim": optimizer()}
+    return cls(policy=policy, critic=critic(), critic2=critic(), **optimizers)
 
 
 def continuous_critic():

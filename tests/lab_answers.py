@@ -1,4 +1,4 @@
-"""Half-right and wrong answers to the labs, with a word of what the reader must be told."""
+"""Half-right and wrong answers to the labs."""
 
 import torch
 
@@ -38,14 +38,14 @@ def stale_sampler(**options):
 
 
 def best_of_chunks(net, states, actions, offset=True):
-    """Every pair in full, though few at a time."""
+    """Every pair in full, though only a few at a time."""
     best = []
     for start in range(0, len(actions), 250):
         part = actions[start : start + 250]
         pairs = torch.cat([states[:, None].expand(-1, len(part), -1), part.expand(len(states), -1, -1)], dim=2)
         values, indices = net(pairs).squeeze(-1).max(dim=1)
         best.append((values, indices + start * offset))
-    values, indices = (torch.stack(each) for each in zip(*best, strict=True))
+    values, indices = (torch.stack(column) for column in zip(*best, strict=True))
     winner = values.argmax(dim=0, keepdim=True)
     return values.gather(0, winner)[0], indices.gather(0, winner)[0]
 
@@ -56,18 +56,18 @@ def best_without_offset(net, states, actions):
 
 def best_of_all_split(net, states, actions):
     """The first layer split, but for all pairs at once."""
-    layers = [each for block in net for each in (block if isinstance(block, torch.nn.Sequential) else (block,))]
+    layers = [layer for block in net for layer in (block if isinstance(block, torch.nn.Sequential) else (block,))]
     first, width = layers[0], states.shape[1]
     hidden = (states @ first.weight[:, :width].T)[:, None] + actions @ first.weight[:, width:].T + first.bias
     return torch.nn.Sequential(*layers[1:])(hidden).squeeze(-1).max(dim=1)
 
 
 def values_with_graph(compute_values, batch, size):
-    def pick(column, part):
-        return {key: pick(each, part) for key, each in column.items()} if isinstance(column, dict) else column[part]
+    def pick(value, rows):
+        return {key: pick(nested, rows) for key, nested in value.items()} if isinstance(value, dict) else value[rows]
 
-    parts = (slice(start, start + size) for start in range(0, len(batch["rewards"]), size))
-    return torch.cat([compute_values(pick(dict(batch), part)) for part in parts])
+    slices = (slice(start, start + size) for start in range(0, len(batch["rewards"]), size))
+    return torch.cat([compute_values(pick(dict(batch), rows)) for rows in slices])
 
 
 @torch.no_grad()

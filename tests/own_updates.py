@@ -1,4 +1,4 @@
-"""Single-file updates as people write them, to be planned: make() and step(state, ...) of six algorithms."""
+"""Single-file updates in the usual style, for tests of plans: make() and step(state, ...) of six algorithms."""
 
 from types import SimpleNamespace
 
@@ -30,8 +30,8 @@ class Buffer:
 
     def sample(self, size):
         rows = np.random.randint(0, len(self.rew), size)
-        parts = (self.obs, self.next_obs, self.act, self.rew, self.done)
-        return [torch.tensor(each[rows]).to(DEVICE) for each in parts]
+        arrays = (self.obs, self.next_obs, self.act, self.rew, self.done)
+        return [torch.tensor(array[rows]).to(DEVICE) for array in arrays]
 
 
 def make_ppo():
@@ -50,14 +50,14 @@ def ppo(state, steps=32, envs=8, batch_size=64):
             logprobs[t], values[t] = policy.log_prob(actions[t]), state.agent["critic"](obs[t]).flatten()
             actions[t].cpu().numpy()
     with stage("learn"):
-        learn_ppo(state, [each.flatten(0, 1) for each in (obs, actions, logprobs, values)], batch_size)
+        learn_ppo(state, [tensor.flatten(0, 1) for tensor in (obs, actions, logprobs, values)], batch_size)
 
 
 def learn_ppo(state, data, batch_size):
     order = np.arange(len(data[0]))
     np.random.shuffle(order)
     for start in range(0, len(order), batch_size):
-        obs, actions, old, returns = (each[order[start : start + batch_size]] for each in data)
+        obs, actions, old, returns = (tensor[order[start : start + batch_size]] for tensor in data)
         policy = Categorical(logits=state.agent["actor"](obs))
         ratio = (policy.log_prob(actions) - old).exp()
         with torch.no_grad():
@@ -80,9 +80,9 @@ def make_lstm():
 def lstm(state, steps=8, envs=16):
     obs, dones = torch.zeros(steps, envs, OBS, device=DEVICE), torch.zeros(steps, envs, device=DEVICE)
     memory, hidden = [torch.zeros(1, envs, 32, device=DEVICE) for _ in range(2)], []
-    for each, done in zip(state.agent["body"](obs).relu(), dones, strict=True):
+    for features, done in zip(state.agent["body"](obs).relu(), dones, strict=True):
         keep = (1.0 - done).view(1, -1, 1)
-        output, memory = state.agent["lstm"](each.unsqueeze(0), (keep * memory[0], keep * memory[1]))
+        output, memory = state.agent["lstm"](features.unsqueeze(0), (keep * memory[0], keep * memory[1]))
         hidden.append(output)
     policy = Categorical(logits=state.agent["actor"](torch.cat(hidden).flatten(0, 1)))
     state.optimizer.zero_grad()
@@ -104,8 +104,8 @@ def dqn(state, batch_size=128):
     state.optimizer.zero_grad()
     loss.backward()
     state.optimizer.step()
-    for ours, theirs in zip(state.q.parameters(), state.target.parameters(), strict=True):
-        theirs.data.copy_(0.01 * ours.data + 0.99 * theirs.data)
+    for param, target_param in zip(state.q.parameters(), state.target.parameters(), strict=True):
+        target_param.data.copy_(0.01 * param.data + 0.99 * target_param.data)
     loss.item()
 
 
@@ -113,13 +113,13 @@ def c51(state, batch_size=128, atoms=51):
     obs, next_obs, act, rew, done = state.buffer.sample(batch_size)
     support, rows = torch.linspace(-10, 10, atoms, device=DEVICE), torch.arange(batch_size, device=DEVICE)
     with torch.no_grad():
-        following = state.target(next_obs).view(-1, ACTIONS, atoms).softmax(2)
-        best = following[rows, (following * support).sum(2).argmax(1)]
-        place = ((rew + 0.99 * support * (1 - done)).clamp(-10, 10) + 10) / 0.4
-        low, high = place.floor().clamp(0, atoms - 1), place.ceil().clamp(0, atoms - 1)
-        goal = torch.zeros_like(best)
+        next_dist = state.target(next_obs).view(-1, ACTIONS, atoms).softmax(2)
+        best_dist = next_dist[rows, (next_dist * support).sum(2).argmax(1)]
+        position = ((rew + 0.99 * support * (1 - done)).clamp(-10, 10) + 10) / 0.4
+        low, high = position.floor().clamp(0, atoms - 1), position.ceil().clamp(0, atoms - 1)
+        goal = torch.zeros_like(best_dist)
         for i in range(goal.size(0)):
-            goal[i].index_add_(0, low[i].long(), ((high - place) * best)[i])
+            goal[i].index_add_(0, low[i].long(), ((high - position) * best_dist)[i])
     logits = state.q(obs).view(-1, ACTIONS, atoms)[rows, act.flatten()]
     state.optimizer.zero_grad()
     (-(goal * logits.log_softmax(1)).sum(-1)).mean().backward()
@@ -130,7 +130,7 @@ def make_sac(capacity=1_000_000):
     actor, q, target = (mlp(*sizes).to(DEVICE) for sizes in ((OBS, 8), (OBS + 4, 1), (OBS + 4, 1)))
     target.load_state_dict(q.state_dict())
     alpha = torch.zeros(1, requires_grad=True, device=DEVICE)
-    optimizers = [torch.optim.Adam(each) for each in (actor.parameters(), q.parameters(), [alpha])]
+    optimizers = [torch.optim.Adam(parameters) for parameters in (actor.parameters(), q.parameters(), [alpha])]
     return SimpleNamespace(
         actor=actor, q=q, target=target, alpha=alpha, optimizers=optimizers, buffer=Buffer(capacity, 4)
     )
@@ -147,8 +147,8 @@ def sac(state, batch_size=256):
         return raw.tanh(), (normal.log_prob(raw) - torch.log(1 - raw.tanh().pow(2) + 1e-6)).sum(1, keepdim=True)
 
     with torch.no_grad():
-        chosen, logp = explore(next_obs)
-        goal = rew + 0.99 * (1 - done) * (state.target(torch.cat([next_obs, chosen], 1)) - alpha * logp)
+        next_actions, logp = explore(next_obs)
+        goal = rew + 0.99 * (1 - done) * (state.target(torch.cat([next_obs, next_actions], 1)) - alpha * logp)
     losses = [lambda: F.mse_loss(state.q(torch.cat([obs, act], 1)), goal)]
     losses.append(lambda: (alpha * explore(obs)[1] - state.q(torch.cat([obs, explore(obs)[0]], 1))).mean())
     losses.append(lambda: (-state.alpha.exp() * explore(obs)[1].detach()).mean())
@@ -162,13 +162,13 @@ def td3(state, batch_size=256):
     obs, next_obs, act, rew, done = state.buffer.sample(batch_size)
     with torch.no_grad():
         noise = (torch.randn_like(act) * 0.2).clamp(-0.5, 0.5)
-        chosen = (state.actor(next_obs)[:, :4] + noise).clamp(-1, 1)
-        goal = rew + 0.99 * (1 - done) * state.target(torch.cat([next_obs, chosen], 1))
-    for number, optimizer in enumerate(reversed(state.optimizers[:2])):
-        action = state.actor(obs)[:, :4] if number else act
+        next_actions = (state.actor(next_obs)[:, :4] + noise).clamp(-1, 1)
+        goal = rew + 0.99 * (1 - done) * state.target(torch.cat([next_obs, next_actions], 1))
+    for index, optimizer in enumerate(reversed(state.optimizers[:2])):
+        action = state.actor(obs)[:, :4] if index else act
         value = state.q(torch.cat([obs, action], 1))
         optimizer.zero_grad()
-        (-value.mean() if number else F.mse_loss(value, goal)).backward()
+        (-value.mean() if index else F.mse_loss(value, goal)).backward()
         optimizer.step()
 
 

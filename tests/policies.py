@@ -1,4 +1,4 @@
-"""The weights of a policy, and how far two policies are apart."""
+"""The weights of a policy, and the distance between two policies."""
 
 from torch.nn.utils import parameters_to_vector
 
@@ -8,5 +8,5 @@ def weights(policy):
 
 
 def distance(policy, other) -> float:
-    """The largest difference of a weight."""
+    """The largest absolute difference between two weights."""
     return float((weights(policy) - weights(other)).abs().max())

@@ -1,4 +1,4 @@
-"""A bench takes what its case declares, and keeps one process per release."""
+"""A bench accepts the records that its case declares, and keeps one process per release."""
 
 from dataclasses import dataclass
 from os import getpid
@@ -48,7 +48,7 @@ def test_an_unknown_profile_is_refused(tmp_path):
 def test_a_release_is_one_process_until_the_bench_is_closed(bench):
     release, other = bench.release("tianshou==2.0.1"), bench.release("tianshou==2.0.1", SPECIAL="1")
     assert bench.release("tianshou==2.0.1") is release is not other
-    processes = [each.run(getpid) for each in (release, other, release)]
-    assert processes[0] == processes[2] != processes[1] and getpid() not in processes
+    pids = [process.run(getpid) for process in (release, other, release)]
+    assert pids[0] == pids[2] != pids[1] and getpid() not in pids
     bench.close()
-    assert release.run(getpid) != processes[0]
+    assert release.run(getpid) != pids[0]

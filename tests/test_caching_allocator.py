@@ -20,7 +20,7 @@ RECORDED = json.loads(Path(__file__).with_name("allocator_traces.json").read_tex
         (MIB, MIB, SMALL_SEGMENT),
         (MIB + 1, MIB + 512, LARGE_SEGMENT),
         (10 * MIB - 512, 10 * MIB - 512, LARGE_SEGMENT),
-        (10 * MIB, 10 * MIB, 10 * MIB),  # from here on, a segment of its own
+        (10 * MIB, 10 * MIB, 10 * MIB),  # from this size on, a separate segment
         (21 * MIB + 1, 22 * MIB, 22 * MIB),  # the rest is under 1 MiB, so it is not split off
         (84 * MIB, 84 * MIB, 84 * MIB),
     ],
@@ -33,8 +33,8 @@ def test_one_request(size, allocated, reserved):
 
 def test_the_smallest_free_block_that_is_large_enough_is_used():
     allocator = CachingAllocator()
-    held = allocator.replay([("30", 30 * MIB), ("12", 12 * MIB), ("16", 16 * MIB), ("12", 0), ("30", 0), ("16", 0)])
-    assert not held and allocator.reserved_bytes == 58 * MIB
+    live = allocator.replay([("30", 30 * MIB), ("12", 12 * MIB), ("16", 16 * MIB), ("12", 0), ("30", 0), ("16", 0)])
+    assert not live and allocator.reserved_bytes == 58 * MIB
     blocks = allocator.replay([("14", 14 * MIB), ("11", 11 * MIB), ("28", 28 * MIB)])
     # 14 of 16 and 28 of 30 leave 2 MiB, which is split off; 11 of 12 leaves 1 MiB, which is not
     assert [block.size // MIB for block in blocks.values()] == [14, 12, 28]
@@ -46,16 +46,16 @@ def test_neighbours_are_joined_and_a_segment_in_use_is_not_released():
     allocator.replay([("a", 6 * MIB), ("b", 6 * MIB), ("c", 6 * MIB), ("d", 2 * MIB)])
     assert allocator.reserved_bytes == LARGE_SEGMENT == allocator.allocated_bytes
     allocator = CachingAllocator()
-    left = allocator.replay([("a", 6 * MIB), ("b", 6 * MIB), ("c", 6 * MIB), ("a", 0), ("b", 0), ("d", 12 * MIB)])
+    live = allocator.replay([("a", 6 * MIB), ("b", 6 * MIB), ("c", 6 * MIB), ("a", 0), ("b", 0), ("d", 12 * MIB)])
     assert allocator.reserved_bytes == LARGE_SEGMENT  # d lies where a and b were
-    allocator.free(left["d"])
+    allocator.free(live["d"])
     allocator.empty_cache()
     assert allocator.reserved_bytes == LARGE_SEGMENT  # c keeps it
-    allocator.free(left["c"])
+    allocator.free(live["c"])
     allocator.empty_cache()
     assert allocator.reserved_bytes == 0 and allocator.peak_reserved_bytes == LARGE_SEGMENT
     with pytest.raises(ValueError, match="free already"):
-        allocator.free(left["c"])
+        allocator.free(live["c"])
 
 
 def one_at_a_time(batches):
@@ -88,11 +88,11 @@ def test_before_it_runs_out_it_releases_the_cache():
         allocator.allocate(0)
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda each: f"{each['gib']} GiB, {each['expandable']}")
-def test_it_does_what_pytorch_did(recorded):
-    allocator = CachingAllocator(int(recorded["gib"] * 2**30), expandable_segments=recorded["expandable"])
+@pytest.mark.parametrize("trace", RECORDED, ids=lambda trace: f"{trace['gib']} GiB, {trace['expandable']}")
+def test_it_behaves_as_pytorch_did(trace):
+    allocator = CachingAllocator(int(trace["gib"] * 2**30), expandable_segments=trace["expandable"])
     blocks = {}
-    for number, (name, size, *expected) in enumerate(recorded["events"]):
+    for number, (name, size, *expected) in enumerate(trace["events"]):
         failed = False
         try:
             if size > 0:

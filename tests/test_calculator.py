@@ -1,4 +1,4 @@
-"""The calculator of GPU memory: it interpolates between plans, and its page holds what it needs."""
+"""The calculator of GPU memory interpolates between plans, and its page is self-contained."""
 
 import json
 import re
@@ -21,20 +21,20 @@ def planned():
 
 @pytest.fixture(scope="module")
 def plans(planned):
-    asked = []
+    requests = []
 
     def make(name, dtype):
-        asked.append((name, dtype))
+        requests.append((name, dtype))
         return planned
 
-    found = tables(make, ["mlp"], ROWS)
-    assert asked == [("mlp", torch.float32), ("mlp", torch.float16)]
-    return found
+    plans = tables(make, ["mlp"], ROWS)
+    assert requests == [("mlp", torch.float32), ("mlp", torch.float16)]
+    return plans
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [64, 512, 1024])
-def test_between_its_plans_it_never_says_too_little(planned, plans, rows):
+def test_between_its_plans_it_never_underestimates(planned, plans, rows):
     for stage, points in plans["mlp"]["float32"].items():
         needed = planned.at(batch_size=rows).needed[stage]
         assert needed * (1 - 1e-4) <= np.interp(rows, *zip(*points, strict=True)) <= 1.1 * needed
@@ -44,4 +44,4 @@ def test_its_page_has_the_plans_and_needs_no_kernel(plans):
     page = calculator(plans, gib=3, rows=128).data
     assert json.loads(re.search("const plans = ({.*?}), root", page)[1]) == plans
     assert 'value="3"' in page and "128].map(Math.log2)" in page and "__" not in page and "src=" not in page
-    assert calculator(plans).data != page  # two on a page have names of their own
+    assert calculator(plans).data != page  # two calculators on a page have different names

@@ -18,15 +18,15 @@ def block(mib):
     return torch.empty(mib * MIB, dtype=torch.uint8)
 
 
-def test_raises_torchs_own_error_and_says_who_asked_for_how_much():
-    with card(10) as tested:
-        kept = block(6)
+def test_raises_torchs_own_error_with_the_operator_and_its_size():
+    with card(10) as virtual_card:
+        tensor = block(6)
         with pytest.raises(torch.OutOfMemoryError) as raised:
             torch.zeros(5 * MIB, dtype=torch.uint8)
         for part in ("aten.zeros", "5.0 MiB", "6.0 MiB live", "10.0 MiB allowed"):
             assert part in str(raised.value)
-        block(4)  # what was refused is not counted
-        assert tested.live_bytes == kept.nbytes
+        block(4)  # a refused tensor is not counted
+        assert virtual_card.live_bytes == tensor.nbytes
 
 
 def test_refuses_before_it_allocates():
@@ -35,61 +35,61 @@ def test_refuses_before_it_allocates():
 
 
 def test_counts_a_storage_once_however_many_views_it_has():
-    with card(10) as tested:
-        whole = block(6)
-        views = [whole.view(2, -1), whole[:100], whole.view(-1, 4).t()]
-        assert tested.live_bytes == 6 * MIB
-        del whole
-        assert tested.live_bytes == 6 * MIB  # the views still hold it
+    with card(10) as virtual_card:
+        base = block(6)
+        views = [base.view(2, -1), base[:100], base.view(-1, 4).t()]
+        assert virtual_card.live_bytes == 6 * MIB
+        del base
+        assert virtual_card.live_bytes == 6 * MIB  # the views still hold it
         del views
-        assert tested.live_bytes == 0
+        assert virtual_card.live_bytes == 0
 
 
 def test_in_place_operators_take_nothing():
-    with card(10) as tested:
+    with card(10) as virtual_card:
         values = torch.zeros(MIB)  # 4 MiB
         for _ in range(10):
             values.add_(1).relu_().mul_(2)
-        assert tested.peak_bytes == 4 * MIB
+        assert virtual_card.peak_bytes == 4 * MIB
 
 
 def test_counts_a_storage_that_is_resized():
-    with card(10) as tested:
+    with card(10) as virtual_card:
         values = block(1)
         values.resize_(7 * MIB)
-        assert tested.live_bytes == 7 * MIB
+        assert virtual_card.live_bytes == 7 * MIB
         values.untyped_storage().resize_(0)
         values.resize_(MIB)
-        assert tested.live_bytes == MIB
+        assert virtual_card.live_bytes == MIB
 
 
-def test_counts_what_was_there_before_once_it_is_used():
+def test_counts_earlier_tensors_once_they_are_used():
     network, rows = nn.Linear(1000, 1000, bias=False), torch.randn(10, 1000)
-    with card(10) as tested:
+    with card(10) as virtual_card:
         out = network(rows)
-        assert tested.live_bytes == (1_000_000 + 10_000 + 10_000) * 4
+        assert virtual_card.live_bytes == (1_000_000 + 10_000 + 10_000) * 4
         del out
 
 
 def test_memory_borrowed_from_numpy_is_not_on_the_card():
-    with card(1) as tested:
+    with card(1) as virtual_card:
         torch.from_numpy(np.zeros(64 * MIB, dtype=np.uint8))[:5].sum()
-    assert tested.peak_bytes < 1000
+    assert virtual_card.peak_bytes < 1000
 
 
 def test_an_exception_leaves_the_count_right():
-    with card(10) as tested:
+    with card(10) as virtual_card:
         with pytest.raises(RuntimeError, match="shape"):
             torch.ones(3, 4) @ torch.ones(5, 6)
         with pytest.raises(torch.OutOfMemoryError):
             block(11)
-        assert tested.live_bytes == 0
+        assert virtual_card.live_bytes == 0
     assert block(11).nbytes == 11 * MIB  # outside, there is no card
 
 
 def test_nested_cards_each_count():
     with card(20) as outer:
-        kept = block(8)
+        tensor = block(8)
         with card(5) as inner:
             with pytest.raises(torch.OutOfMemoryError, match=r"5\.0 MiB allowed"):
                 block(6)
@@ -97,14 +97,14 @@ def test_nested_cards_each_count():
             assert (inner.live_bytes, outer.live_bytes) == (4 * MIB, 12 * MIB)
         with pytest.raises(torch.OutOfMemoryError, match=r"12\.0 MiB live and 20\.0 MiB allowed"):
             block(9)
-        del kept, small
+        del tensor, small
         assert outer.live_bytes == 0
 
 
 def test_operators_without_a_shape_in_advance_are_counted_after_they_ran():
-    with card(10) as tested:
-        found = torch.ones(1000).nonzero()
-        assert tested.live_bytes == found.nbytes
+    with card(10) as virtual_card:
+        indices = torch.ones(1000).nonzero()
+        assert virtual_card.live_bytes == indices.nbytes
 
 
 def test_a_whole_training_step_gives_the_same_result():
@@ -114,7 +114,7 @@ def test_a_whole_training_step_gives_the_same_result():
         optimizer = torch.optim.Adam(network.parameters())
         network(torch.randn(20, 5)).sum().backward()
         optimizer.step()
-        return torch.cat([each.detach().flatten() for each in network.parameters()])
+        return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
 
     with card(10):
         inside = step()
@@ -126,7 +126,7 @@ def test_a_whole_training_step_gives_the_same_result():
 @pytest.mark.parametrize("rows, share", [(1, 0), (64, 0.75), (256, 0.75)])
 def test_agrees_with_the_profiler_on_a_forward_pass(name, rows, share):
     """Within 25% of the allocator's own account, and never above it: operators' temporaries are not tensors. For a
-    single row those, of the weights' size, are the larger part."""
+    single row, these temporaries are as large as the weights and make up most of the memory."""
     network = NETWORKS[name](6)
     frames = torch.rand(rows, 4, 84, 84)
 
@@ -134,11 +134,11 @@ def test_agrees_with_the_profiler_on_a_forward_pass(name, rows, share):
         with torch.no_grad():
             return network(frames)
 
-    with card(1024) as tested:
+    with card(1024) as virtual_card:
         forward()
-        at_entry = tested.live_bytes
+        at_entry = virtual_card.live_bytes
         forward()
-    counted, measured = tested.peak_bytes - at_entry, peak_memory(forward, device="cpu").peak_bytes
+    counted, measured = virtual_card.peak_bytes - at_entry, peak_memory(forward, device="cpu").peak_bytes
     assert share * measured <= counted <= measured
 
 
@@ -155,8 +155,8 @@ def test_growth_of_a_given_tensor_is_refused_before_it_happens():
 
 def test_sparse_tensors_count_by_their_parts():
     with card(10), pytest.raises(torch.OutOfMemoryError):
-        kept = [torch.ones(MIB // 4).to_sparse() for _ in range(20)]  # 3 MiB each
-        assert kept
+        tensors = [torch.ones(MIB // 4).to_sparse() for _ in range(20)]  # 3 MiB each
+        assert tensors
 
 
 def test_tensors_elsewhere_are_not_on_this_card():
@@ -167,14 +167,14 @@ def test_tensors_elsewhere_are_not_on_this_card():
 
 
 def test_a_card_is_entered_once_at_a_time_and_can_be_used_again():
-    tested = card(5)
-    assert tested.live_bytes == tested.peak_bytes == 0
-    with tested, pytest.raises(RuntimeError, match="been entered already"), tested:
+    virtual_card = card(5)
+    assert virtual_card.live_bytes == virtual_card.peak_bytes == 0
+    with virtual_card, pytest.raises(RuntimeError, match="been entered already"), virtual_card:
         pass
     block(6)  # no card is left behind
-    with tested:
-        kept = block(4)
-        assert tested.live_bytes == kept.nbytes
+    with virtual_card:
+        tensor = block(4)
+        assert virtual_card.live_bytes == tensor.nbytes
 
 
 def test_rejects_a_size_that_is_not_positive():
@@ -210,16 +210,16 @@ def test_the_default_precision_is_part_of_a_call():
 
 
 def test_a_card_without_a_limit_only_counts():
-    with VirtualCard(None, device="cpu") as tested:
-        kept = block(64)
-    assert tested.peak_bytes == kept.nbytes and tested.limit_bytes is None
+    with VirtualCard(None, device="cpu") as virtual_card:
+        tensor = block(64)
+    assert virtual_card.peak_bytes == tensor.nbytes and virtual_card.limit_bytes is None
 
 
 def test_a_convolution_without_room_is_out_of_memory_too():
-    """cuDNN tries one way after another, and then says something else."""
+    """cuDNN tries one algorithm after another, and then raises another error."""
     with pytest.raises(torch.OutOfMemoryError, match="unable to find an engine"), as_out_of_memory():
         raise RuntimeError("GET was unable to find an engine to execute this computation")
-    for other in (RuntimeError("a shape"), torch.OutOfMemoryError("full")):
+    for error in (RuntimeError("a shape"), torch.OutOfMemoryError("full")):
         with pytest.raises(RuntimeError) as raised, as_out_of_memory():
-            raise other
-        assert raised.value is other
+            raise error
+        assert raised.value is error

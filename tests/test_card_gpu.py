@@ -17,18 +17,18 @@ def test_limits_a_real_card_and_gives_it_back():
 
 @pytest.mark.gpu
 def test_a_card_without_a_limit_is_the_real_one():
-    with VirtualCard(None, device="cuda") as tested:
-        kept = torch.empty(2**31, dtype=torch.uint8, device="cuda")
-    assert tested.peak_bytes >= kept.nbytes
+    with VirtualCard(None, device="cuda") as virtual_card:
+        tensor = torch.empty(2**31, dtype=torch.uint8, device="cuda")
+    assert virtual_card.peak_bytes >= tensor.nbytes
 
 
 @pytest.mark.gpu
-def test_what_earlier_work_left_takes_no_room():
-    kept = []
+def test_garbage_of_earlier_work_takes_no_room():
+    cycle = []
     with VirtualCard(0.5, device="cuda"):
-        kept.append(torch.empty(2**28, dtype=torch.uint8, device="cuda"))
-    kept.append(kept)  # a cycle, which only the garbage collector frees
-    del kept
-    with VirtualCard(0.5, device="cuda") as tested:
-        assert tested.live_bytes < 2**28
+        cycle.append(torch.empty(2**28, dtype=torch.uint8, device="cuda"))
+    cycle.append(cycle)  # a cycle, which only the garbage collector frees
+    del cycle
+    with VirtualCard(0.5, device="cuda") as virtual_card:
+        assert virtual_card.live_bytes < 2**28
         torch.empty(2**28 + 2**27, dtype=torch.uint8, device="cuda")

@@ -1,4 +1,4 @@
-"""The contract that every case keeps: each package in `rlrepro/cases`, except `common`."""
+"""The contract of every case: of each package in `rlrepro/cases`, except `common`."""
 
 import ast
 import dataclasses
@@ -30,18 +30,18 @@ def notebook_cells(case):
 
 
 def sections(case):
-    """Each heading of the notebook, with the source of the code cells below it."""
-    heading, found = None, {}
+    """The headings of the notebook, with the source of the code cells below them."""
+    heading, code = None, {}
     for cell in notebook_cells(case):
         if cell.cell_type == "markdown":
             for heading in re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE):
-                found[heading] = ""
+                code[heading] = ""
         elif cell.cell_type == "code":
-            found[heading] = found.get(heading, "") + cell.source + "\n"
-    return found
+            code[heading] = code.get(heading, "") + cell.source + "\n"
+    return code
 
 
-def own_functions(module):
+def public_functions(module):
     """The public functions that a module defines itself."""
     functions = vars(module).items()
     return {
@@ -52,8 +52,8 @@ def own_functions(module):
 
 
 def added_names(case):
-    """(names in calls of `bench.add` or `book.add`; patterns of names that are computed: of an f-string, or any string
-    of a file that produces measurements where the name is an expression)."""
+    """(names in calls of `bench.add` or `book.add`; patterns of computed names: of an f-string, or, where the name is
+    an expression, any string of a file that produces measurements)."""
     literal, patterns, strings, computed = set(), set(), set(), False
     for path in Path(case.__file__).parent.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
@@ -126,18 +126,18 @@ def test_records_are_declared_once_in_a_known_unit(case):
 
 
 @each_case
-def test_what_is_measured_is_declared_and_the_reverse(case):
+def test_records_are_declared_and_declared_records_are_added(case):
     names = {quantity.name for quantity in case.RECORDS}
     literal, patterns = added_names(case)
     assert literal <= names, "added, but not in RECORDS"
-    never = [name for name in names - literal if not any(re.fullmatch(pattern, name) for pattern in patterns)]
-    assert not never, "in RECORDS, but never added"
+    never_added = [name for name in names - literal if not any(re.fullmatch(pattern, name) for pattern in patterns)]
+    assert not never_added, "in RECORDS, but never added"
 
 
 @each_case
 def test_measurements_take_a_bench_and_plots_take_records(case):
     for module, parameter in ((case.measure, "bench"), (case.plots, "records")):
-        functions = own_functions(module)
+        functions = public_functions(module)
         assert functions
         for name, function in functions.items():
             assert next(iter(inspect.signature(function).parameters), None) == parameter, name

@@ -1,4 +1,4 @@
-"""`rlrepro reproduce` on small notebooks of its own, run by real kernels."""
+"""`rlrepro reproduce` on small notebooks, run by real kernels."""
 
 import json
 import subprocess
@@ -31,11 +31,11 @@ RECORD = (
 def notebooks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebooks")
 
-    def write(name, *cells):
-        first = nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
-        rest = [nbformat.v4.new_code_cell(cell.replace("NAME", name)) for cell in (RECORD, *cells)]
+    def write(name, *sources):
+        parameters = nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+        cells = [nbformat.v4.new_code_cell(cell.replace("NAME", name)) for cell in (RECORD, *sources)]
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-        nbformat.write(nbformat.v4.new_notebook(cells=[first, *rest], metadata=kernel), folder / f"{name}.ipynb")
+        nbformat.write(nbformat.v4.new_notebook(cells=[parameters, *cells], metadata=kernel), folder / f"{name}.ipynb")
 
     write("01_good", "(Path(out) / 'figures').mkdir(); (Path(out) / 'figures/a').touch()")
     write("02_logp_old_oom")
@@ -53,7 +53,7 @@ def out(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def all_four(notebooks, out):
-    """A run of all notebooks, two of which fail."""
+    """A run of all notebooks, of which two fail."""
     command = [sys.executable, "-m", "rlrepro", "reproduce", "--notebooks", notebooks, "--out", out, "--device", "cpu"]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -73,31 +73,33 @@ def reproduce(run_cli, notebooks):
         (["01", "-p", "profile", "huge"], "use the option"),
     ],
 )
-def test_unknown_words_list_the_valid_ones(notebooks, tmp_path, arguments, valid):
+def test_unknown_arguments_list_the_valid_ones(notebooks, tmp_path, arguments, valid):
     options = ["--notebooks", str(notebooks), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, ["reproduce", *options, *arguments])
-    assert done.exit_code == 2 and valid in done.output
+    result = CliRunner().invoke(main, ["reproduce", *options, *arguments])
+    assert result.exit_code == 2 and valid in result.output
     assert not (tmp_path / "out").exists()
 
 
-def test_a_notebook_without_a_kernel_is_named_with_what_adds_one(tmp_path):
+def test_a_notebook_without_a_kernel_is_named_with_the_command_that_adds_one(tmp_path):
     cells = [nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "01_bare.ipynb")
     options = ["--notebooks", str(tmp_path), "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, ["reproduce", *options])
-    assert done.exit_code == 2 and f"--set-kernel python3 {tmp_path / '01_bare.ipynb'}" in done.output.replace("\n", "")
+    result = CliRunner().invoke(main, ["reproduce", *options])
+    assert result.exit_code == 2 and f"--set-kernel python3 {tmp_path / '01_bare.ipynb'}" in result.output.replace(
+        "\n", ""
+    )
 
 
 @pytest.mark.slow
-def test_a_gpu_that_is_not_there_is_said_before_anything_runs(run_cli, notebooks):
-    hidden = "import torch; torch.cuda.is_available = lambda: False; from rlrepro.cli import main; main()"
-    command = [sys.executable, "-c", hidden, "reproduce", "--notebooks", str(notebooks), "--device", "cuda"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2 and "no GPU here" in done.stderr and "'cpu' or 'auto'" in done.stderr
+def test_a_missing_gpu_is_reported_before_anything_runs(run_cli, notebooks):
+    script = "import torch; torch.cuda.is_available = lambda: False; from rlrepro.cli import main; main()"
+    command = [sys.executable, "-c", script, "reproduce", "--notebooks", str(notebooks), "--device", "cuda"]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 2 and "no GPU here" in completed.stderr and "'cpu' or 'auto'" in completed.stderr
 
 
 @pytest.mark.slow
-def test_what_runs_is_moved_into_place(all_four, out):
+def test_successful_notebooks_are_moved_into_place(all_four, out):
     assert {path.name for path in out.glob("*.jsonl")} == {"01_good.jsonl", "02_logp_old_oom.jsonl"}
     assert (out / "01_good.ipynb").exists() and (out / "figures" / "a").exists()
     assert "01_good" in all_four.stderr and "cell/s" in all_four.stderr  # the progress
@@ -122,20 +124,20 @@ def test_a_kernel_that_dies_is_named_with_its_cell(all_four, out):
 
 @pytest.mark.slow
 def test_a_second_run_replaces_the_first(all_four, notebooks, out, run_cli):
-    done = run_cli("reproduce", "01", "--notebooks", notebooks, "--out", out, "-p", "rows", "7", "--device", "cpu")
-    assert done.returncode == 0, done.stderr
+    completed = run_cli("reproduce", "01", "--notebooks", notebooks, "--out", out, "-p", "rows", "7", "--device", "cpu")
+    assert completed.returncode == 0, completed.stderr
     assert {record.value for record in read_records(out / "01_good.jsonl")} == {7}
-    assert "LO1" not in done.stdout  # though records of chapter 2 are there
+    assert "LO1" not in completed.stdout  # though records of chapter 2 are there
 
 
 @pytest.mark.slow
 def test_needs_no_installation(uninstalled, notebooks, tmp_path):
-    """A kernel runs in the notebooks' folder, and finds what a path from here names."""
+    """A kernel runs in the notebooks' folder, where a relative path from here must still work."""
     assert "PackageNotFoundError" in uninstalled("-c", "import importlib.metadata as m; m.version('rlrepro')").stderr
     assert uninstalled("-m", "rlrepro", "--version").stdout.split()[-1] == rlrepro.__version__
     assert "carry" in uninstalled("-m", "rlrepro", "--help").stdout
-    done = uninstalled("-m", "rlrepro", "reproduce", "01", "--notebooks", notebooks, "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    completed = uninstalled("-m", "rlrepro", "reproduce", "01", "--notebooks", notebooks, "--out", tmp_path / "out")
+    assert completed.returncode == 0, completed.stderr
     assert read_records(tmp_path / "out").get("case.rows").machine.versions == this_machine().versions
 
 
@@ -143,25 +145,25 @@ def test_needs_no_installation(uninstalled, notebooks, tmp_path):
 def test_a_notebook_that_another_run_is_writing_is_refused_and_another_is_not(reproduce, tmp_path):
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / ".01_good.lock"):
-        done, other = reproduce("02", "01"), reproduce("02")
-    assert done.returncode == 1 and "another run is writing 01_good" in done.stderr and "--out" in done.stderr
-    assert other.returncode == 0
+        refused, accepted = reproduce("02", "01"), reproduce("02")
+    assert refused.returncode == 1 and "another run is writing 01_good" in refused.stderr and "--out" in refused.stderr
+    assert accepted.returncode == 0
 
 
 @pytest.mark.slow
 def test_fetch_installs_and_refuses(run_cli):
     assert "tianshou-1.0.0" in run_cli("fetch", "tianshou==1.0.0").stdout
     assert run_cli("fetch", "tianshou").returncode == 2
-    done = run_cli("fetch", "tianshou==99.0")
-    assert done.returncode == 1 and "no version 99.0" in done.stderr
-    done = run_cli("fetch", "--python", "3.12", "torchrl==0.5.99")
-    assert done.returncode == 1 and "no version 0.5.99 for Python 3.12" in done.stderr
+    completed = run_cli("fetch", "tianshou==99.0")
+    assert completed.returncode == 1 and "no version 99.0" in completed.stderr
+    completed = run_cli("fetch", "--python", "3.12", "torchrl==0.5.99")
+    assert completed.returncode == 1 and "no version 0.5.99 for Python 3.12" in completed.stderr
     assert run_cli("fetch", "--python", "3.1").returncode == 2
-    done = run_cli("fetch", "tianshou==99.0", "tianshou==1.0.0")  # goes on with the others
-    assert done.returncode == 1 and "tianshou-1.0.0" in done.stdout
-    assert "1 of 2 releases could not be installed: tianshou==99.0" in done.stderr
+    completed = run_cli("fetch", "tianshou==99.0", "tianshou==1.0.0")  # continues with the others
+    assert completed.returncode == 1 and "tianshou-1.0.0" in completed.stdout
+    assert "1 of 2 releases could not be installed: tianshou==99.0" in completed.stderr
 
 
 def test_verdicts_without_a_run_say_how_to_make_one(run_cli):
-    done = run_cli("verdicts")
-    assert done.returncode == 1 and "rlrepro reproduce" in done.stderr
+    completed = run_cli("verdicts")
+    assert completed.returncode == 1 and "rlrepro reproduce" in completed.stderr

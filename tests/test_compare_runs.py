@@ -1,4 +1,4 @@
-"""Runs on several machines: each is judged by its own records, and disagreements are reported."""
+"""Runs on several machines: records judge each run separately, and disagreements are reported."""
 
 import re
 from collections import Counter
@@ -82,7 +82,7 @@ def test_devices_in_one_folder_are_judged_separately(tmp_path):
     assert len(labels) == 2 and labels[0].endswith("cpu") and labels[1].endswith("cuda")
 
 
-def test_without_a_run_the_machines_are_shown_and_without_both_it_says_what_to_do(folders, tmp_path):
+def test_without_a_run_the_machines_are_loaded_and_without_both_the_error_says_what_to_do(folders, tmp_path):
     assert [run.label for run in load_runs(tmp_path / "none", folders[1])] == ["a-reference", "other"]
     with pytest.raises(FileNotFoundError, match="rlrepro reproduce"):
         load_runs(tmp_path / "none", tmp_path / "none")
@@ -96,19 +96,21 @@ def test_a_disagreement_is_reported_with_a_possible_reason(judgements, runs):
     compared = sum(len(judgement.tested) > 1 for judgement in judgements)
     assert f"Of {len(all_claims())} claims, {compared} were tested by more than one run" in text
     assert f"; {compared - 1} of them agree." in text
-    kinds = [judgement for judgement in judgements if {"this run", "other"} <= set(judgement.tested)]
-    assert f"{len(kinds)} were tested by different kinds of machine, which agree on {len(kinds) - 1}." in text
+    across_machines = [judgement for judgement in judgements if {"this run", "other"} <= set(judgement.tested)]
+    mixed = len(across_machines)
+    assert f"{mixed} were tested by different kinds of machine, which agree on {mixed - 1}." in text
 
 
 def test_machines_that_agree_and_one_alone(runs):
-    same = judge(all_claims(), runs[:2])
-    assert all(judgement.agreed for judgement in same) and "**" not in disagreements_markdown(same, runs[:2])
-    assert "not that other machines agree" in disagreements_markdown(same, runs[:2])
+    judgements = judge(all_claims(), runs[:2])
+    text = disagreements_markdown(judgements, runs[:2])
+    assert all(judgement.agreed for judgement in judgements) and "**" not in text
+    assert "not that other machines agree" in text
     assert "nothing but chance" in differences(runs[:2], ["this run", "a-reference"])
     assert "only one run" in disagreements_markdown(judge(all_claims(), runs[:1]), runs[:1])
 
 
-def test_the_table_has_a_line_for_each_claim_with_its_cell_and_what_others_say(judgements):
+def test_the_table_has_a_line_for_each_claim_with_its_cell_and_the_other_verdicts(judgements):
     lines = [line for line in judgements_markdown(judgements).splitlines() if line.startswith("| [")]
     assert len(lines) == len(all_claims()) and all(line.count(" | ") == 4 for line in lines)
     (line,) = [line for line in lines if line.startswith("| [LO6]")]
@@ -117,8 +119,10 @@ def test_the_table_has_a_line_for_each_claim_with_its_cell_and_what_others_say(j
 
 
 def test_a_claim_that_the_run_can_not_test_is_judged_by_a_machine_that_can(folders, runs):
-    few = Records(record for record in read_records(folders[0]) if not record.name.startswith("slice_sampler."))
-    table = judgements_markdown(judge(all_claims(), [MachineRun("this run", few), runs[1]]))
+    without_chapter_3 = Records(
+        record for record in read_records(folders[0]) if not record.name.startswith("slice_sampler.")
+    )
+    table = judgements_markdown(judge(all_claims(), [MachineRun("this run", without_chapter_3), runs[1]]))
     (line,) = [line for line in table.splitlines() if line.startswith("| [SS4]")]
     assert "(by a-reference)" in line and line.endswith("– |")
 

@@ -1,4 +1,4 @@
-"""What works with what: the plan, the records, and what is written from them."""
+"""Which fix works with which release: the plan, the records, and the texts written from them."""
 
 import shutil
 
@@ -26,34 +26,34 @@ COMMITTED = sorted(ROOT.glob("results/*/compatibility.jsonl"))
 
 @pytest.fixture
 def book(tmp_path):
-    found = RecordBook(tmp_path / "compatibility.jsonl", case="compatibility", profile="full", device="cpu", seed=0)
+    book = RecordBook(tmp_path / "compatibility.jsonl", case="compatibility", profile="full", device="cpu", seed=0)
 
-    def add(fix, release, works, why=""):
+    def add(fix, release, works, reason=""):
         installed = {"python": "3.11.7", "torch": "2.13.0+cpu", "numpy": "2.4.6", "gymnasium": None}
         library = {"ChunkedPPOPolicy": "tianshou", "EnsemblePPO": "stable-baselines3", "in_chunks": "tianshou"}[fix]
-        found.add("works", works, "yes/no", fix=fix, library=library, release=release, why=why, **installed)
+        book.add("works", works, "yes/no", fix=fix, library=library, release=release, why=reason, **installed)
 
     add("EnsemblePPO", "2.10.0", True)
     add("EnsemblePPO", "2.9.2", False, "a | b")
     add("ChunkedPPOPolicy", "1.0.0", False, "was so once")  # in the same environment
     add("ChunkedPPOPolicy", "1.0.0", True)
     add("in_chunks", "1.0.0", True)
-    return found
+    return book
 
 
 def test_the_plan_has_the_releases_that_matter_and_tests_that_exist():
-    planned = [each.release for each in environments()]
+    planned = [environment.release for environment in environments()]
     for library, releases in WANTED.items():
         for release in releases:
-            assert any(name == library and f"{found}.".startswith(f"{release}.") for name, found in planned)
+            assert any(name == library and f"{version}.".startswith(f"{release}.") for name, version in planned)
     for fix, plan in PLAN["fixes"].items():
         assert (table.FIXES / plan["test"]).exists(), fix
-        assert any(fix in each.fixes for each in environments()), fix
+        assert any(fix in environment.fixes for environment in environments()), fix
 
 
 def test_each_slice_sampler_is_tried_with_each_torchrl():
-    for each in environments(("torchrl",)):
-        assert {fix for fix in each.fixes if "SliceSampler" in fix} == set(slice_sampler.__all__)
+    for environment in environments(("torchrl",)):
+        assert {fix for fix in environment.fixes if "SliceSampler" in fix} == set(slice_sampler.__all__)
 
 
 def test_the_table_has_the_newest_of_each_by_release(book):
@@ -67,23 +67,23 @@ def test_the_table_has_the_newest_of_each_by_release(book):
     assert lines[2].endswith("| yes |") and lines[4].endswith("| no: a \\| b |")
 
 
-def test_a_fix_says_what_it_works_and_fails_with(book):
-    told = table.tested_with(book.records)
-    assert told["EnsemblePPO"] == ("stable-baselines3", "2.10.0 (fails with 2.9.2)")
-    assert told["in_chunks"] == ("torch", "2.13.0") and told["IncrementalSliceSampler"] == ("torchrl", "no release")
+def test_a_fix_has_the_releases_it_works_and_fails_with(book):
+    tested = table.tested_with(book.records)
+    assert tested["EnsemblePPO"] == ("stable-baselines3", "2.10.0 (fails with 2.9.2)")
+    assert tested["in_chunks"] == ("torch", "2.13.0") and tested["IncrementalSliceSampler"] == ("torchrl", "no release")
 
 
-def test_what_is_written_into_the_fixes(book, tmp_path):
+def test_the_releases_are_written_into_the_fixes(book, tmp_path):
     shutil.copytree(table.FIXES, tmp_path / "fixes")
     table.write(book.records, tmp_path / "fixes")
     assert "Tested with tianshou 1.0.0.\n" in (tmp_path / "fixes" / "tianshou" / "v1.py").read_text()
-    found = {}
-    exec((tmp_path / "fixes" / "ensemble_ppo" / "tested_with.py").read_text(), found)
-    assert found["TESTED_WITH"] == {"EnsemblePPO": ("stable-baselines3", "2.10.0 (fails with 2.9.2)")}
+    namespace = {}
+    exec((tmp_path / "fixes" / "ensemble_ppo" / "tested_with.py").read_text(), namespace)
+    assert namespace["TESTED_WITH"] == {"EnsemblePPO": ("stable-baselines3", "2.10.0 (fails with 2.9.2)")}
     assert table.write(book.records, tmp_path / "fixes") == []
 
 
-def test_the_fixes_say_what_the_committed_records_say(tmp_path):
+def test_the_fixes_agree_with_the_committed_records(tmp_path):
     records = read_records(COMMITTED[0])
     assert len(table.rows(records)) >= 15
     shutil.copytree(table.FIXES, tmp_path / "fixes")
@@ -92,10 +92,11 @@ def test_the_fixes_say_what_the_committed_records_say(tmp_path):
 
 @pytest.mark.slow
 def test_the_install_page_has_each_row(tmp_path):
-    given = template_context(tmp_path / "none", ROOT / "results", "an address")
-    page = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text()).render(given)
-    for each in table.rows(read_records(COMMITTED[0])):
-        assert f"| `{each.setting['fix']}` | {each.setting['library']} {each.setting['release']} |" in page
+    context = template_context(tmp_path / "none", ROOT / "results", "an address")
+    template = Environment(undefined=StrictUndefined).from_string((ROOT / "book" / "install.md").read_text())
+    page = template.render(context)
+    for row in table.rows(read_records(COMMITTED[0])):
+        assert f"| `{row.setting['fix']}` | {row.setting['library']} {row.setting['release']} |" in page
 
 
 @pytest.mark.parametrize("mark", ["╰─▶", "cause:"])
@@ -103,8 +104,8 @@ def test_a_reason_that_uv_broke_into_lines_is_whole(mark):
     printed = (
         f"  No solution found:\n  {mark} Because only a==1 is available and a==1 depends\n      on packaging>=24\n"
     )
-    found = trying._reason(printed)
-    assert found == "Because only a==1 is available and a==1 depends on packaging>=24"
+    reason = trying._reason(printed)
+    assert reason == "Because only a==1 is available and a==1 depends on packaging>=24"
 
 
 def test_a_skipped_test_has_its_reason():
@@ -113,22 +114,22 @@ def test_a_skipped_test_has_its_reason():
 
 
 @pytest.mark.slow
-def test_what_does_not_work_is_an_outcome_with_its_reason(wheel):  # noqa: F811
+def test_a_failure_is_an_outcome_with_its_reason(wheel):  # noqa: F811
     (missing,) = outcomes(Tried("3.11", ("packaging==25.0",), ("EnsemblePPO",)), wheel)
     assert not missing.works and "No module named" in missing.reason and missing.versions["packaging"] == "25.0"
     (nowhere,) = outcomes(Tried("3.11", ("packaging==0.0.1",), ("EnsemblePPO",)), wheel)
     assert not nowhere.works and nowhere.reason.startswith("can't be installed: ") and "packaging" in nowhere.reason
 
 
-def test_all_that_is_planned_was_tried():
+def test_every_planned_environment_was_tried():
     planned = {
-        (fix, *each.release, pin.removeprefix("torch=="))
-        for each in environments()
-        for fix in each.fixes
-        for pin in each.requirements
+        (fix, *environment.release, pin.removeprefix("torch=="))
+        for environment in environments()
+        for fix in environment.fixes
+        for pin in environment.requirements
         if pin.startswith("torch==")
     }
-    tried = [each.setting for each in table.rows(read_records(COMMITTED[0]))]
+    tried = [row.setting for row in table.rows(read_records(COMMITTED[0]))]
     assert planned == {
-        (*(each[key] for key in ("fix", "library", "release")), each["torch"].split("+")[0]) for each in tried
+        (*(setting[key] for key in ("fix", "library", "release")), setting["torch"].split("+")[0]) for setting in tried
     }

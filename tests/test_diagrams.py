@@ -1,4 +1,4 @@
-"""The drawings show what they say: counted, not looked at."""
+"""The drawings agree with their descriptions; the tests count, and look at no picture."""
 
 from itertools import pairwise
 
@@ -17,12 +17,12 @@ from rlrepro.course.memory_diagrams import (
     live_layers,
 )
 
-WAYS = (NO_GRADIENTS, GRADIENTS, CHECKPOINTS)
+MODES = (NO_GRADIENTS, GRADIENTS, CHECKPOINTS)
 DRAWINGS = (ppo_update, cores_over_time, actions_block, caching_allocator, fake_tensor)
 
 
-@pytest.mark.parametrize("draw", [*DRAWINGS, lambda: ring_buffer(10), lambda: live_layers(*WAYS)])
-def test_each_is_told_in_words(draw):
+@pytest.mark.parametrize("draw", [*DRAWINGS, lambda: ring_buffer(10), lambda: live_layers(*MODES)])
+def test_each_has_a_text_description(draw):
     figure = draw()
     assert len(figure.alt()) > 100 and "<svg" in figure.html()
 
@@ -35,18 +35,19 @@ def test_the_ring_is_the_one_of_the_chapter():
 
 def test_a_training_with_one_thread_never_waits_and_one_with_four_does():
     slots, finished = _schedule(4, processes=4, threads=1, steps=40)
-    assert finished == 40 and all(works for *_, works in slots)
+    assert finished == 40 and all(working for *_, working in slots)
     slots, fewer = _schedule(4, processes=4, threads=4, steps=40)
-    work = sum(works for *_, works in slots)
+    work = sum(working for *_, working in slots)
     assert fewer < finished and work < len(slots) == 160
     assert 4 * fewer <= work <= 4 * (fewer + 4)  # an operation is four steps of work, however it is split
 
 
 def test_two_layers_live_without_gradients_all_with_them_and_fewer_with_checkpoints():
-    most = {way: max(map(len, live_by_moment(way))) for way in WAYS}
-    assert [most[way] for way in WAYS] == [2, LAYERS + 1, most[CHECKPOINTS]] and 2 < most[CHECKPOINTS] < LAYERS + 1
-    again = [moment for moment in live_by_moment(CHECKPOINTS) if "computed" in moment.values()]
-    assert len(again) == 2 * LAYERS + (LAYERS // EVERY) * (EVERY - 1)  # forward, backward, and once more in between
-    for way in (GRADIENTS, CHECKPOINTS):
-        for before, now in pairwise(live_by_moment(way)):
-            assert {layer for layer, role in now.items() if role != "computed"} <= {*before}  # nothing from nowhere
+    peak_layers = {mode: max(map(len, live_by_moment(mode))) for mode in MODES}
+    assert peak_layers[NO_GRADIENTS] == 2 < peak_layers[CHECKPOINTS] < peak_layers[GRADIENTS] == LAYERS + 1
+    computing = [moment for moment in live_by_moment(CHECKPOINTS) if "computed" in moment.values()]
+    assert len(computing) == 2 * LAYERS + (LAYERS // EVERY) * (EVERY - 1)  # forward, backward, and once more in between
+    for mode in (GRADIENTS, CHECKPOINTS):
+        for before, after in pairwise(live_by_moment(mode)):
+            not_computed = {layer for layer, role in after.items() if role != "computed"}
+            assert not_computed <= {*before}  # a layer doesn't appear from nowhere

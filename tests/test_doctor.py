@@ -1,11 +1,11 @@
-"""Does the doctor find what is there, and leave alone what only looks like it?"""
+"""Does the doctor find real problems, and leave lookalikes alone?"""
 
 from dataclasses import replace
 
 import pytest
 
-from rlrepro.doctor import examine, finding
-from rlrepro.doctor.finding import all_rules
+from rlrepro.doctor import examine
+from rlrepro.doctor.finding import _rules, all_rules
 from rlrepro.doctor.scan import UnknownCode
 
 from .doctor_corpus import BROKEN, DOUBTFUL, INNOCENT, TROUBLED
@@ -16,23 +16,23 @@ TROUBLED, INNOCENT = TROUBLED | LIKELY, INNOCENT | UNLIKELY
 
 
 @pytest.mark.parametrize("title", TROUBLED)
-def test_what_is_there_is_found(tmp_path, title):
-    expected, given, text = TROUBLED[title]
-    assert codes(examined(tmp_path, text, versions=versions_for(given))) == expected
+def test_problems_are_found(tmp_path, title):
+    expected, releases, text = TROUBLED[title]
+    assert codes(examined(tmp_path, text, versions=versions_for(releases))) == expected
 
 
 @pytest.mark.parametrize("title", INNOCENT)
-def test_what_only_looks_like_it_is_left_alone(tmp_path, title):
-    given, text = INNOCENT[title]
-    assert codes(examined(tmp_path, text, versions=versions_for(given))) == set()
+def test_lookalikes_are_left_alone(tmp_path, title):
+    releases, text = INNOCENT[title]
+    assert codes(examined(tmp_path, text, versions=versions_for(releases))) == set()
 
 
 @pytest.mark.parametrize("title", DOUBTFUL | BROKEN)
-def test_what_may_not_run_or_matter_has_low_confidence(tmp_path, title):
+def test_code_that_may_not_run_or_matter_has_low_confidence(tmp_path, title):
     code, files, change = (DOUBTFUL | BROKEN)[title]
     (tmp_path / ".git").mkdir()
-    for written, expected in ((files, True), (change, False)):
-        for name, text in written.items():
+    for contents, expected in ((files, True), (change, False)):
+        for name, text in contents.items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
         findings = examine([tmp_path], select=[code]).findings
@@ -42,16 +42,16 @@ def test_what_may_not_run_or_matter_has_low_confidence(tmp_path, title):
 def test_a_line_has_a_finding_once_and_all_its_fixes(tmp_path):
     loaders = "DataLoader(TensorDataset(x), shuffle=True), DataLoader(TensorDataset(y), shuffle=True)"
     text = f"from torch.utils.data import DataLoader, TensorDataset\nfirst, second = {loaders}"
-    assert [each.line for each in examined(tmp_path, text).findings] == [2]
+    assert [finding.line for finding in examined(tmp_path, text).findings] == [2]
     lists = "torch.tensor([np.array(s) for s in x]), torch.tensor([np.array(s) for s in y])"
-    found = examined(tmp_path, f"import numpy as np\nimport torch\nfirst, second = {lists}")
-    assert len(found.findings) == 1 and len(*found.edits.values()) == 2
+    report = examined(tmp_path, f"import numpy as np\nimport torch\nfirst, second = {lists}")
+    assert len(report.findings) == 1 and len(*report.edits.values()) == 2
 
 
 def test_the_corpus_is_large_and_half_of_it_innocent():
     assert len(TROUBLED) + len(INNOCENT) >= 60 and len(INNOCENT) >= 30
     assert {code for expected, _, _ in TROUBLED.values() for code in expected} == {
-        code for code, each in all_rules().items() if not each.live
+        code for code, rule in all_rules().items() if not rule.live
     }
 
 
@@ -106,18 +106,18 @@ def test_codes_are_selected_and_ignored_by_their_beginning(tmp_path):
         examined(tmp_path, PPO, select=["XX"])
 
 
-def test_a_test_is_nobodys_training_time(tmp_path):
+def test_findings_in_tests_have_low_confidence(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "check.py").write_text("import torch\ntorch.autograd.set_detect_anomaly(True)")
-    assert [each.confidence for each in examine([tmp_path]).findings] == ["low"]
+    assert [finding.confidence for finding in examine([tmp_path]).findings] == ["low"]
 
 
-def test_a_rule_that_fails_ends_nothing(tmp_path, monkeypatch):
+def test_a_failing_rule_does_not_stop_the_others(tmp_path, monkeypatch):
     def broken(module, project):
         raise ZeroDivisionError("of a rule")
         yield
 
     rule = all_rules()["TS001"]
-    monkeypatch.setitem(finding._rules, "TS001", replace(rule, check=broken))
+    monkeypatch.setitem(_rules, "TS001", replace(rule, check=broken))
     result = examined(tmp_path, PPO + "Normal.set_default_validate_args = False\n")
     assert codes(result) == {"TO003"} and "TS001 failed: ZeroDivisionError: of a rule" in result.left_out[0].why

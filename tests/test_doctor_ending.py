@@ -1,4 +1,4 @@
-"""A watched run that is ended: quietly, as by Ctrl-C, and with what it was doing in its notes."""
+"""Ending a watched run: quietly, as by Ctrl-C, with its current stage in the notes."""
 
 import os
 import subprocess
@@ -47,30 +47,30 @@ SECONDS = 120  # for a busy machine to import everything
     "body, processes", [("work(0)", 1), *((POOL.format(method=method), 2) for method in ("fork", "spawn"))]
 )
 def test_a_stage_that_is_cut_short(tmp_path, body, processes):
-    """It is noted, without a traceback, also where a parent ends its children."""
+    """It is noted, without a traceback, even when a parent ends its children."""
     (tmp_path / "train.py").write_text(LONG.format(body=body))
-    (kept := tmp_path / "kept").mkdir()
+    (notes := tmp_path / "notes").mkdir()
     command = [sys.executable, "-W", "ignore", "train.py"]
-    with (tmp_path / "said").open("w") as said:
+    with (tmp_path / "output").open("w") as stderr:
         process = subprocess.Popen(
-            command, cwd=tmp_path, env=os.environ | watching(kept, os.environ.get("PYTHONPATH")), stderr=said
+            command, cwd=tmp_path, env=os.environ | watching(notes, os.environ.get("PYTHONPATH")), stderr=stderr
         )
         limit = time.monotonic() + SECONDS
         while len(list(tmp_path.glob("*.trains"))) < processes and time.monotonic() < limit:
             time.sleep(0.05)
-        interrupt(process, kept)
+        interrupt(process, notes)
     report = Report("train.py", tmp_path)
-    for path in kept.glob("*.json"):
+    for path in notes.glob("*.json"):
         report.notes.add(Notes.read(path))
-    assert (tmp_path / "said").read_text() == ""
+    assert (tmp_path / "output").read_text() == ""
     assert "train was still running when the run ended" in str(report)
 
 
 @pytest.mark.slow
-def test_an_early_end_is_no_failure_and_says_nothing(run_cli):
+def test_an_early_end_is_not_a_failure_and_prints_nothing(run_cli):
     script = "import time, torch; torch.nn.Linear(3, 3)(torch.ones(7, 3)); time.sleep(60)"
-    done = run_cli("doctor", "--run", "--seconds", "10", "--", sys.executable, "-c", script, timeout=SECONDS)
-    assert done.returncode == 0 and done.stderr == "" and "7 samples" in done.stdout
+    completed = run_cli("doctor", "--run", "--seconds", "10", "--", sys.executable, "-c", script, timeout=SECONDS)
+    assert completed.returncode == 0 and completed.stderr == "" and "7 samples" in completed.stdout
 
 
 @pytest.mark.slow
@@ -95,16 +95,16 @@ time.sleep(60)
     assert (tmp_path / "stopped").exists()
 
 
-def test_ctrl_c_is_what_it_was(tmp_path):
-    """The watch has nothing to do with it: Python's own handler, its traceback, its status."""
+def test_the_watch_leaves_ctrl_c_unchanged(tmp_path):
+    """The watch doesn't change it: Python's own handler, traceback and exit status remain."""
     script = """import os, signal
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 os.kill(os.getpid(), signal.SIGINT)
 """
-    with open(tmp_path / "said", "w") as said:  # noqa: PTH123
+    with open(tmp_path / "output", "w") as output:  # noqa: PTH123
         command = ["bash", "-c", '"$0" -c "$1" 2>&1', sys.executable, script]
-        _, status = run(command, folder=tmp_path, stdout=said)
-    assert status == 130 and "KeyboardInterrupt" in (tmp_path / "said").read_text()
+        _, status = run(command, folder=tmp_path, stdout=output)
+    assert status == 130 and "KeyboardInterrupt" in (tmp_path / "output").read_text()
 
 
 def test_it_can_be_ended_early(tmp_path):
@@ -115,10 +115,12 @@ def test_it_can_be_ended_early(tmp_path):
 
 @pytest.mark.slow
 def test_children_end_with_the_command_that_is_ended(monkeypatch):
-    monkeypatch.setattr("rlrepro.doctor.live.command.PATIENCE", 1.0)  # bash lets what it runs beside ignore Ctrl-C
+    monkeypatch.setattr("rlrepro.doctor.live.command.PATIENCE", 1.0)  # bash's background processes ignore Ctrl-C
     script = "python_is_here & wait".replace("python_is_here", f"{sys.executable} -c 'import time; time.sleep(61)'")
     _, status = run(["bash", "-c", script], seconds=2)
-    left = [
-        each for each in psutil.process_iter(["cmdline"]) if "time.sleep(61)" in " ".join(each.info["cmdline"] or [])
+    survivors = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "time.sleep(61)" in " ".join(process.info["cmdline"] or [])
     ]
-    assert status == 0 and not left
+    assert status == 0 and not survivors

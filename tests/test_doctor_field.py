@@ -2,7 +2,7 @@
 
 from rlrepro.doctor.field import look, rows, table, write
 
-TWO = """\
+TWO_FINDINGS = """\
 import torch
 config = {"detect_anomaly": True}
 torch.autograd.set_detect_anomaly(True)
@@ -16,7 +16,7 @@ SITE = {"repository": "someone/agent", "path": "train.py", "line": "2", "problem
 
 def test_a_site_has_the_confidence_of_the_surest_finding(tmp_path):
     (tmp_path / "someone+agent").mkdir()
-    (tmp_path / "someone+agent" / "train.py").write_text(TWO)
+    (tmp_path / "someone+agent" / "train.py").write_text(TWO_FINDINGS)
     write("repositories", [{"repository": "someone/agent", "commit": "", "group": "next"}], tmp_path)
     write("findings", [FINDING | {"confidence": "high", "verdict": "true", "reason": ""}], tmp_path)
     write("sites", [SITE], tmp_path)

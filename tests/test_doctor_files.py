@@ -1,4 +1,4 @@
-"""Any file and notebook is read as far as possible, and none is run."""
+"""Every file and notebook is read as far as possible, and none is run."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_notebook_is_read_by_cells_with_its_magics(tmp_path):
 
 
 def test_any_tree_is_read(tmp_path):
-    """Damaged, huge, looping, in other encodings: reported or left out with a word."""
+    """Files that are damaged, huge, looping or in other encodings are read or left out with a reason."""
     (tmp_path / "latin.py").write_bytes("# -*- coding: latin-1 -*-\n# é\n".encode("latin-1") + PPO.encode())
     (tmp_path / "bom.py").write_bytes(b"\xef\xbb\xbf" + PPO.encode())
     (tmp_path / "wrong.py").write_bytes(b"\xff\xfe\x00")
@@ -59,14 +59,14 @@ def test_any_tree_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "a.py").write_text(PPO)
-    found = examine([tmp_path], versions=OLD)
-    left = {Path(each.path).name: each.why for each in found.left_out}
+    report = examine([tmp_path], versions=OLD)
+    left_out = {Path(entry.path).name: entry.why for entry in report.left_out}
     names = {"wrong", "null", "half", "deep", "signs", "huge", "gone", "pipe", "rot", "circle"}
     deep = {"dots.py"}  # too deep for some Pythons
-    assert set(left) - deep == {f"{name}.py" for name in names} | {"half.ipynb", "none.ipynb", "odd.ipynb"}
-    assert {Path(each.path).name for each in found.findings} - deep == {"latin.py", "bom.py"}
-    assert found.read == 3 - ("dots.py" in left) and left["signs.py"] == "nested too deeply"
-    assert left["huge.py"] == "larger than 4 MiB" and "line 1" in left["half.py"]
+    assert set(left_out) - deep == {f"{name}.py" for name in names} | {"half.ipynb", "none.ipynb", "odd.ipynb"}
+    assert {Path(entry.path).name for entry in report.findings} - deep == {"latin.py", "bom.py"}
+    assert report.read == 3 - ("dots.py" in left_out) and left_out["signs.py"] == "nested too deeply"
+    assert left_out["huge.py"] == "larger than 4 MiB" and "line 1" in left_out["half.py"]
     with pytest.raises(FileNotFoundError, match="does not exist"):
         examine([tmp_path / "missing"])
 
@@ -91,13 +91,13 @@ def test_newer_syntax_is_read_as_far_as_possible(tmp_path):
     (tmp_path / "train.py").write_text(NEWER + PPO)
     result = examine([tmp_path], versions=OLD)
     assert codes(result) == {"TS001"} and result.findings[0].line == 9
-    assert all("read without lines that can't be parsed: 1" in each.why for each in result.left_out)
+    assert all("read without lines that can't be parsed: 1" in entry.why for entry in result.left_out)
     assert not (result.left_out and result.edits)  # nothing is written into a file that was not understood
     (tmp_path / "train.py").write_text("print 'Python 2'\n" * 20)
     assert "can't be parsed as Python" in examine([tmp_path]).left_out[0].why
 
 
-def test_nothing_is_run(tmp_path):
+def test_the_examined_code_is_not_run(tmp_path):
     text = f"import pathlib; pathlib.Path({str(tmp_path / 'ran')!r}).touch()\nraise SystemExit"
     assert examined(tmp_path, text).read == 1
     assert not (tmp_path / "ran").exists()
@@ -119,35 +119,35 @@ def test_random_files_are_survived(tmp_path, content, suffix):
 
 def mutants(text, count, seed=0):
     """The text with pieces cut out, doubled, swapped or overwritten."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(count):
         pieces = list(text)
-        for _ in range(chance.randint(1, 8)):
-            at, size = chance.randrange(len(pieces)), chance.randint(1, 30)
-            change = chance.choice(["cut", "double", "swap", "write", "end"])
+        for _ in range(rng.randint(1, 8)):
+            position, size = rng.randrange(len(pieces)), rng.randint(1, 30)
+            change = rng.choice(["cut", "double", "swap", "write", "end"])
             if change == "cut":
-                del pieces[at : at + size]
+                del pieces[position : position + size]
             elif change == "double":
-                pieces[at:at] = pieces[at : at + size]
+                pieces[position:position] = pieces[position : position + size]
             elif change == "swap":
-                pieces[at : at + size] = reversed(pieces[at : at + size])
+                pieces[position : position + size] = reversed(pieces[position : position + size])
             elif change == "write":
-                pieces[at : at + 1] = chance.choice(ALPHABET)
+                pieces[position : position + 1] = rng.choice(ALPHABET)
             else:
-                del pieces[max(1, at) :]
+                del pieces[max(1, position) :]
             pieces = pieces or list(text)
         yield "".join(pieces)
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_mutated_texts_are_survived(tmp_path, count):
-    """Python and notebooks; none takes seconds."""
+    """Python and notebooks; no text takes longer than 5 seconds."""
     texts = [textwrap.dedent(text) for _, _, text in TROUBLED.values()]
     longest = 0.0
     for number, text in enumerate(texts):
-        for suffix, whole in ((".py", text), (".ipynb", notebook(("code", text)))):
+        for suffix, source in ((".py", text), (".ipynb", notebook(("code", text)))):
             path = tmp_path / f"mutant{suffix}"
-            for mutant in mutants(whole, count // (2 * len(texts)) + 1, seed=number):
+            for mutant in mutants(source, count // (2 * len(texts)) + 1, seed=number):
                 path.write_text(mutant)
                 start = time.perf_counter()
                 examine([path], versions=OLD)
@@ -159,5 +159,5 @@ def test_installed_libraries_are_read_without_a_crash():
     import tianshou
 
     folder = Path(tianshou.__file__).parent
-    found = examine([folder], versions=OLD)
-    assert found.read > 30 and not found.left_out
+    report = examine([folder], versions=OLD)
+    assert report.read > 30 and not report.left_out

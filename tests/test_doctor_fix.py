@@ -1,4 +1,4 @@
-"""rlrepro doctor --fix: what it writes is right, and where it can't write nothing is lost."""
+"""rlrepro doctor --fix: it writes correct fixes, and where it can't write, nothing is lost."""
 
 import ast
 import textwrap
@@ -37,34 +37,34 @@ train(None, None)
 
 
 def fixed_by_doctor(path, versions=OLD):
-    found = examine([path], versions=versions)
-    return fixed_files(found)
+    report = examine([path], versions=versions)
+    return fixed_files(report)
 
 
 @pytest.mark.parametrize("title", TROUBLED)
-def test_what_was_fixed_is_not_found_again(tmp_path, title):
-    expected, given, text = TROUBLED[title]
+def test_fixed_problems_are_not_found_again(tmp_path, title):
+    expected, releases, text = TROUBLED[title]
     path = tmp_path / "train.py"
     path.write_text(textwrap.dedent(text))
-    before = examine([path], versions=versions_for(given))
-    for each in fixed_files(before):
-        each.write()
+    before = examine([path], versions=versions_for(releases))
+    for file in fixed_files(before):
+        file.write()
     ast.parse(path.read_text())
-    after = examine([path], versions=versions_for(given))
+    after = examine([path], versions=versions_for(releases))
     sure = {finding.code for finding in before.findings if finding.confidence != "low"}
-    left = {finding.code for finding in after.findings}
-    assert left <= expected  # nothing new is wrong
-    fixed = sure & FIXABLE - ({"PT001"} if "PT001" in left else set())  # where nothing in the text trains
-    assert not left & fixed
-    assert not fixed_files(after)  # and a second time there is nothing to do
+    remaining = {finding.code for finding in after.findings}
+    assert remaining <= expected  # nothing new is wrong
+    fixed = sure & FIXABLE - ({"PT001"} if "PT001" in remaining else set())  # where no training code is in the text
+    assert not remaining & fixed
+    assert not fixed_files(after)  # a second run has nothing to do
 
 
 def test_the_nan_check_is_switched_on_below_the_collector(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(SEARCHES)
     assert {finding.code for finding in examine([path]).findings} == {"TS005"}
-    for each in fixed_by_doctor(path, None):
-        each.write()
+    for file in fixed_by_doctor(path, None):
+        file.write()
     text = path.read_text()
     assert "    collector = Collector(algorithm, envs)\n    incremental_nan_check()\n" in text
     assert "from rlrepro.fixes import incremental_nan_check\n" in text and not examine([path]).findings
@@ -72,9 +72,9 @@ def test_the_nan_check_is_switched_on_below_the_collector(tmp_path):
 
 @pytest.mark.parametrize("title", INNOCENT)
 def test_an_innocent_text_stays_as_it_is(tmp_path, title):
-    given, text = INNOCENT[title]
+    releases, text = INNOCENT[title]
     (tmp_path / "train.py").write_text(textwrap.dedent(text))
-    assert fixed_by_doctor(tmp_path / "train.py", versions_for(given)) == []
+    assert fixed_by_doctor(tmp_path / "train.py", versions_for(releases)) == []
 
 
 CALLS = {
@@ -126,8 +126,8 @@ LINE = 'import os\n\nos.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread
 def test_a_variable_is_set_before_the_imports(tmp_path, above, below, written):
     path = tmp_path / "sweep.py"
     path.write_text(above + SWEEP + below, encoding="latin-1")
-    for each in fixed_by_doctor(path):
-        each.write()
+    for file in fixed_by_doctor(path):
+        file.write()
     assert path.read_text(encoding="latin-1") == above + (LINE if written else "") + SWEEP + below
 
 
@@ -153,11 +153,11 @@ KEEPS = "{0}.collect = torch.no_grad()({0}.collect)"
 def test_a_line_is_written_below_another(tmp_path, text, expected):
     path = tmp_path / "train.py"
     path.write_text(f"{text}\np = e = t = self = TYPE_CHECKING = None\n")
-    made = fixed_by_doctor(path, Versions({"tianshou": "==1.2.0"}))
+    files = fixed_by_doctor(path, Versions({"tianshou": "==1.2.0"}))
     if expected is None:
-        assert made == []
+        assert files == []
     else:
-        assert expected in made[0].after.decode()
+        assert expected in files[0].after.decode()
 
 
 def test_a_limit_of_threads_stays_before_what_loads_torch(tmp_path):

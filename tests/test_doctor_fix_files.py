@@ -1,4 +1,4 @@
-"""rlrepro doctor --fix: what it writes, where it writes nothing, and what it says."""
+"""rlrepro doctor --fix: which files it writes, which it leaves alone, and what it reports."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from .test_doctor_fix import CACHE, fixed_by_doctor
 @pytest.mark.parametrize(
     "encoding, newline", [("utf-8", "\n"), ("utf-8", "\r\n"), ("utf-8-sig", "\n"), ("latin-1", "\n")]
 )
-def test_encodings_ends_of_lines_and_permissions_stay(tmp_path, encoding, newline):
+def test_encodings_line_endings_and_permissions_stay(tmp_path, encoding, newline):
     text = f"# -*- coding: {'utf-8' if encoding == 'utf-8-sig' else encoding} -*-\n# größe\n{CACHE}"
     path = tmp_path / "train.py"
     path.write_bytes(text.replace("\n", newline).encode(encoding))
@@ -46,19 +46,19 @@ def test_a_cell_of_a_notebook(tmp_path, as_list):
     path.write_text(json.dumps({"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}, indent=1))
     (fixed,) = fixed_by_doctor(path)
     fixed.write()
-    found = json.loads(path.read_text())
-    changed = found["cells"][1]["source"]
+    notebook = json.loads(path.read_text())
+    changed = notebook["cells"][1]["source"]
     assert isinstance(changed, list) is as_list
     assert "".join(changed) == source.replace("slice_len=4)", "slice_len=4, cache_values=True)")
-    found["cells"][1]["source"] = cells[1]["source"]
-    assert found == {"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}
+    notebook["cells"][1]["source"] = cells[1]["source"]
+    assert notebook == {"cells": cells, "metadata": {"a": 1}, "nbformat": 4, "nbformat_minor": 5}
 
 
-def test_both_ends_of_lines_and_both_names_of_a_file(tmp_path):
+def test_mixed_line_endings_and_both_names_of_a_file(tmp_path):
     (tmp_path / "mixed.py").write_bytes(CACHE.replace("\n", "\r\n", 2).encode())
     (tmp_path / "train.py").write_text(CACHE)
     (tmp_path / "same.py").symlink_to("train.py")
-    assert [each.path.name for each in fixed_files(examine([tmp_path], versions=OLD))] == ["same.py"]
+    assert [file.path.name for file in fixed_files(examine([tmp_path], versions=OLD))] == ["same.py"]
 
 
 @pytest.mark.parametrize("indent", [1, 2, None])
@@ -89,7 +89,7 @@ def test_a_file_that_has_changed_is_left_alone(tmp_path):
     assert path.read_text() == "print(1)\n"
 
 
-def test_a_link_stays_one(tmp_path):
+def test_a_symlink_stays_one(tmp_path):
     (tmp_path / "real.py").write_text(CACHE)
     (tmp_path / "train.py").symlink_to("real.py")
     (fixed,) = fixed_by_doctor(tmp_path / "train.py")
@@ -100,19 +100,19 @@ def test_a_link_stays_one(tmp_path):
 def test_the_diff_comes_first(tmp_path, run_cli):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
-    shown = run_cli("doctor", "--fix", "train.py", stdin=-3)
-    assert shown.returncode == 1 and "+buffer = ReplayBuffer(" in shown.stdout
-    assert "add --yes to write it" in shown.stdout
+    preview = run_cli("doctor", "--fix", "train.py", stdin=-3)
+    assert preview.returncode == 1 and "+buffer = ReplayBuffer(" in preview.stdout
+    assert "add --yes to write it" in preview.stdout
     assert path.read_text() == CACHE
-    written = run_cli("doctor", "--fix", "--yes", "train.py")
-    assert written.returncode == 0 and "wrote 1 file" in written.stdout
+    confirmed = run_cli("doctor", "--fix", "--yes", "train.py")
+    assert confirmed.returncode == 0 and "wrote 1 file" in confirmed.stdout
     assert "slice_len=4, cache_values=True)" in path.read_text()
-    nothing = run_cli("doctor", "--fix", "--yes", "train.py")
-    assert nothing.returncode == 0 and "no findings" in nothing.stdout
+    repeated = run_cli("doctor", "--fix", "--yes", "train.py")
+    assert repeated.returncode == 0 and "no findings" in repeated.stdout
     assert run_cli("doctor", "--fix", "--format", "json").returncode == 2
 
 
-def test_what_can_not_be_written_stays_as_it_was(tmp_path):
+def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(CACHE)
     (fixed,) = fixed_by_doctor(path)
@@ -122,17 +122,21 @@ def test_what_can_not_be_written_stays_as_it_was(tmp_path):
     assert path.read_text() == CACHE
 
 
-def test_what_is_not_written_is_told_of(tmp_path, run_cli):
-    encoding = """import gymnasium as gym
+def test_findings_without_a_fix_are_reported(tmp_path, run_cli):
+    needs_decision = """import gymnasium as gym
 from torchrl.envs import GymEnv
 space = gym.spaces.Discrete(5000)
 env = GymEnv("Shop-v0")
 """
-    (tmp_path / "shop.py").write_text(encoding)
-    done = run_cli("doctor", "--fix", "--yes", ".")
-    assert done.returncode == 1 and "decide yourself: shop.py:4:7 LA001" in done.stdout
+    (tmp_path / "shop.py").write_text(needs_decision)
+    result = run_cli("doctor", "--fix", "--yes", ".")
+    assert result.returncode == 1 and "decide yourself: shop.py:4:7 LA001" in result.stdout
     grows = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()") + "rows = []\n"
     (tmp_path / "train.py").write_text(grows)
-    done = run_cli("doctor", "--fix", "--yes", ".")
-    assert done.returncode == 0 and "shop.py:4:7 LA001" in done.stdout and "add rlrepro to your project" in done.stdout
-    assert "train.py:4" not in done.stdout.split("not fixed")[1]
+    result = run_cli("doctor", "--fix", "--yes", ".")
+    assert (
+        result.returncode == 0
+        and "shop.py:4:7 LA001" in result.stdout
+        and "add rlrepro to your project" in result.stdout
+    )
+    assert "train.py:4" not in result.stdout.split("not fixed")[1]

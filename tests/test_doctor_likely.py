@@ -1,4 +1,4 @@
-"""Does the doctor find what is only likely, with low confidence, also across modules, and in time?"""
+"""Does the doctor find likely problems with low confidence, also across modules, and fast enough?"""
 
 import textwrap
 import time
@@ -48,10 +48,10 @@ def update(policy, buffer, train):
 
 
 @pytest.mark.parametrize("title", LIKELY)
-def test_what_is_only_likely_has_low_confidence_and_no_automatic_fix(tmp_path, title):
+def test_likely_problems_have_low_confidence_and_no_automatic_fix(tmp_path, title):
     (tmp_path / "train.py").write_text(LIKELY[title][2])
-    found = examine([tmp_path])
-    assert {finding.confidence for finding in found.findings} == {"low"} and not found.edits
+    report = examine([tmp_path])
+    assert {finding.confidence for finding in report.findings} == {"low"} and not report.edits
 
 
 @pytest.mark.parametrize("files", [LISTS, SAMPLES], ids=["from a caller", "from a sampler"])
@@ -66,7 +66,7 @@ def test_a_pass_before_and_one_after_the_update_are_two(tmp_path):
     assert [(finding.code, finding.line) for finding in examine([tmp_path]).findings] == [("RO001", 4), ("RO001", 6)]
 
 
-def test_many_lists_of_lists_take_no_long_search(tmp_path):
+def test_many_lists_of_lists_are_searched_quickly(tmp_path):
     """Each list holds the next one, and each function passes its list to the next."""
     lists = [f"    states{k}.append(states{k + 1})\n    x{k} = torch.tensor(states{k})" for k in range(40)]
     chain = [f"def pass{k}(states):\n    x = torch.tensor(states)\n    pass{k + 1}(states)" for k in range(400)]

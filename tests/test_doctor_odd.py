@@ -1,4 +1,4 @@
-"""Odd but valid programs, on which no rule may fail or take long."""
+"""Odd but valid programs; no rule may fail on them or take long."""
 
 import time
 from pathlib import Path
@@ -57,10 +57,10 @@ loader = DataLoader(data.get_data(), shuffle=True)
 @pytest.mark.parametrize("title", ODD)
 def test_no_rule_fails(tmp_path, title):
     (tmp_path / "train.py").write_text(f"import torch\n{ODD[title]}")
-    began = time.process_time()
-    found = examine([tmp_path])
-    assert time.process_time() - began < 2
-    assert not found.left_out
+    start = time.process_time()
+    report = examine([tmp_path])
+    assert time.process_time() - start < 2
+    assert not report.left_out
 
 
 def test_a_folder_has_the_same_findings_from_inside(tmp_path, monkeypatch):
@@ -70,5 +70,5 @@ def test_a_folder_has_the_same_findings_from_inside(tmp_path, monkeypatch):
     (tmp_path / "utils.py").write_text("")
     monkeypatch.chdir(tmp_path)
     inside, outside = examine([Path()]), examine([tmp_path])
-    assert not inside.left_out and [each.code for each in inside.findings] == ["TO002"]
-    assert [each.confidence for each in inside.findings] == [each.confidence for each in outside.findings]
+    assert not inside.left_out and [finding.code for finding in inside.findings] == ["TO002"]
+    assert [finding.confidence for finding in inside.findings] == [finding.confidence for finding in outside.findings]

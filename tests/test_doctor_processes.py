@@ -1,4 +1,4 @@
-"""rlrepro doctor --run, with processes that come and go: they are seen, and nothing waits for them."""
+"""rlrepro doctor --run, with processes that come and go: it sees them, and waits for none of them."""
 
 import os
 import subprocess
@@ -60,14 +60,14 @@ if __name__ == "__main__":
 @linux
 @pytest.mark.timing
 @pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, torch has one thread")
-@pytest.mark.parametrize("all_cores, found, said", [(True, ["RUN001"], "more threads"), (False, [], "not a problem")])
-def test_twice_as_many_training_processes_as_cores(tmp_path, monkeypatch, all_cores, found, said):
-    """What is printed as a problem is a finding."""
+@pytest.mark.parametrize("all_cores, codes, text", [(True, ["RUN001"], "more threads"), (False, [], "not a problem")])
+def test_twice_as_many_training_processes_as_cores(tmp_path, monkeypatch, all_cores, codes, text):
+    """The report prints it as a problem if and only if it is a finding."""
     cores = thread_budget(1)
     monkeypatch.setenv("OMP_NUM_THREADS", str(cores if all_cores else 1))
     (tmp_path / "train.py").write_text(TOGETHER.replace("COUNT", str(2 * cores)))
     report, _ = run([sys.executable, "train.py"], folder=tmp_path)
-    assert [each.code for each in report.findings] == found and said in str(report).splitlines()[0], str(report)
+    assert [finding.code for finding in report.findings] == codes and text in str(report).splitlines()[0], str(report)
     assert Progress.of(report.notes).processes > 1
 
 
@@ -124,11 +124,11 @@ if __name__ == "__main__":
 @linux
 @pytest.mark.slow
 def test_workers_that_end_at_random(tmp_path):
-    """They end as without a watch, and leave nothing in the table of processes."""
+    """They end as they do without a watch, and leave nothing in the process table."""
     (tmp_path / "train.py").write_text(ENDED_AT_RANDOM)
     before = set(children(os.getpid()))
     for _ in range(5):
         _, status = run([sys.executable, "train.py"], folder=tmp_path, seconds=60)
         assert status == 3
     assert set(children(os.getpid())) == before
-    assert not [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path)]
+    assert not [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(tmp_path)]

@@ -1,4 +1,4 @@
-"""Which release of a library a text is examined for: the pinned one, or one that has the API in use."""
+"""The release of a library that the doctor assumes: the pinned one, or one that has the API in use."""
 
 import pytest
 
@@ -27,12 +27,12 @@ from .doctor_texts import PPO, codes, notebook
         ("requirements.txt", "", "low"),
     ],
 )
-def test_a_release_is_what_the_project_pins(tmp_path, name, text, confidence):
+def test_the_release_is_the_one_that_the_project_pins(tmp_path, name, text, confidence):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     (tmp_path / "train.py").write_text(PPO)
     findings = examine([tmp_path], select=["TS001"]).findings
-    assert [each.confidence for each in findings] == ([confidence] if confidence else [])
+    assert [finding.confidence for finding in findings] == ([confidence] if confidence else [])
 
 
 def test_the_nearest_pin_counts(tmp_path):
@@ -45,18 +45,18 @@ def test_the_nearest_pin_counts(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line, codes_found",
+    "line, expected",
     [
-        ("from tianshou.algorithm import PPO", {"TS004"}),  # 2.x, and each 2.x that is known has it
+        ("from tianshou.algorithm import PPO", {"TS004"}),  # 2.x, and every known 2.x has the problem
         ("from tianshou.trainer import onpolicy_trainer", set()),
         ("from tianshou.utils import BasicLogger", set()),
         ("", set()),
     ],
 )
-def test_a_release_is_what_the_code_needs(tmp_path, line, codes_found):
-    """Never what is installed beside the doctor, where tianshou 2.0.1 is."""
+def test_the_release_is_one_that_the_code_needs(tmp_path, line, expected):
+    """Never the release installed beside the doctor, which is tianshou 2.0.1."""
     (tmp_path / "train.py").write_text(f"{line}\nfrom tianshou.data import Collector\nc = Collector(p, e)")
-    assert codes(examine([tmp_path], select=["TS004"])) == codes_found
+    assert codes(examine([tmp_path], select=["TS004"])) == expected
 
 
 def test_a_cell_that_installs_is_a_pin(tmp_path):
@@ -71,7 +71,7 @@ def test_a_locked_release_goes_before_a_range_beside_it(tmp_path):
     for release, confidence in (("1.0.0", ["high"]), ("2.0.1", [])):
         (tmp_path / "uv.lock").write_text(f'[[package]]\nname = "tianshou"\nversion = "{release}"')
         findings = examine([tmp_path], select=["TS001"]).findings
-        assert [each.confidence for each in findings] == confidence
+        assert [finding.confidence for finding in findings] == confidence
 
 
 def test_the_metadata_of_a_script_is_a_pin(tmp_path):

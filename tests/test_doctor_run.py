@@ -1,4 +1,4 @@
-"""rlrepro doctor --run: a command is watched, whatever it does."""
+"""rlrepro doctor --run watches a command, whatever it does."""
 
 import json
 import subprocess
@@ -32,28 +32,28 @@ if __name__ == "__main__":
 """
 
 
-def doctor(run_cli, *words, **options):
-    return run_cli("doctor", "--run", *words, **options)
+def doctor(run_cli, *arguments, **options):
+    return run_cli("doctor", "--run", *arguments, **options)
 
 
 @pytest.mark.slow
 def test_a_finding_of_a_run(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
-    done = doctor(run_cli, "--", sys.executable, "train.py")
-    assert done.returncode == 1 and "trained" in done.stdout
-    assert "train.py:4:1: RUN002 1,000 samples at once in train.py:4 (<module>)" in done.stdout
-    assert "rlrepro doctor --explain RUN002" in done.stdout
+    result = doctor(run_cli, "--", sys.executable, "train.py")
+    assert result.returncode == 1 and "trained" in result.stdout
+    assert "train.py:4:1: RUN002 1,000 samples at once in train.py:4 (<module>)" in result.stdout
+    assert "rlrepro doctor --explain RUN002" in result.stdout
     assert run_cli("doctor", "--explain", "RUN002").returncode == 0
 
 
 @pytest.mark.slow
-def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
+def test_in_json_format_the_commands_own_output_goes_to_stderr(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
-    done = doctor(run_cli, "--format", "json", "--", sys.executable, "train.py")
-    answer = json.loads(done.stdout)
-    (finding,), run = answer["findings"], answer["run"]
+    result = doctor(run_cli, "--format", "json", "--", sys.executable, "train.py")
+    output = json.loads(result.stdout)
+    (finding,), run = output["findings"], output["run"]
     assert run["measured"] and run["passes"]["without gradients"]["rows"] == 1000 and run["split"]["learning"] > 0
-    assert finding["code"] == "RUN002" and finding["line"] == 4 and "trained" in done.stderr
+    assert finding["code"] == "RUN002" and finding["line"] == 4 and "trained" in result.stderr
     quiet = doctor(run_cli, "--format", "json", "--ignore", "RUN002", "--", sys.executable, "train.py")
     assert json.loads(quiet.stdout)["findings"] == [] and quiet.returncode == 0
     assert doctor(run_cli, "--select", "RUN9", "--", sys.executable, "train.py").returncode == 2
@@ -61,12 +61,14 @@ def test_for_programs_its_own_output_stands_aside(tmp_path, run_cli):
 
 @pytest.mark.slow
 def test_a_run_without_training_is_not_called_free_of_findings(run_cli):
-    done = doctor(run_cli, "--seconds", "1", "--", sys.executable, "-c", "import time; time.sleep(30)")
-    assert done.returncode == 0 and "no training was seen so far" in done.stdout and "no findings" not in done.stdout
+    result = doctor(run_cli, "--seconds", "1", "--", sys.executable, "-c", "import time; time.sleep(30)")
+    assert (
+        result.returncode == 0 and "no training was seen so far" in result.stdout and "no findings" not in result.stdout
+    )
 
 
 @pytest.mark.slow
-def test_it_ends_as_the_command_does(tmp_path, run_cli):
+def test_it_exits_with_the_status_of_the_command(tmp_path, run_cli):
     assert doctor(run_cli, "--", sys.executable, "-c", "raise SystemExit(7)").returncode == 7
     assert doctor(run_cli, "--", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)").returncode == 137
     missing = doctor(run_cli, "--", "no such command")
@@ -78,8 +80,8 @@ def test_it_ends_as_the_command_does(tmp_path, run_cli):
 @pytest.mark.slow
 def test_a_training_that_fails_is_still_reported(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL + "raise MemoryError\n")
-    done = doctor(run_cli, "--", sys.executable, "train.py")
-    assert done.returncode == 1 and "MemoryError" in done.stderr and "RUN002" in done.stdout
+    result = doctor(run_cli, "--", sys.executable, "train.py")
+    assert result.returncode == 1 and "MemoryError" in result.stderr and "RUN002" in result.stdout
 
 
 @pytest.mark.slow
@@ -92,7 +94,7 @@ def test_children_are_watched(tmp_path, method):
 
 
 @pytest.mark.slow
-def test_what_was_noted_before_a_kill_is_there(tmp_path):
+def test_notes_from_before_a_kill_are_kept(tmp_path):
     script = """import os, torch
 from stable_baselines3 import DQN
 class Killed(DQN):
@@ -108,7 +110,7 @@ Killed("MlpPolicy", "CartPole-v1", learning_starts=50, device="cpu").learn(9000)
 
 
 @pytest.mark.slow
-def test_notes_that_were_cut_are_told_of_and_the_others_used(tmp_path):
+def test_truncated_notes_are_reported_and_the_others_used(tmp_path):
     script = """import glob, os, torch
 torch.nn.Linear(3, 3)(torch.ones(7, 3))
 open(os.environ["RLREPRO_DOCTOR_NOTES"] + "/99.json", "w").write('{"pid": 9')
@@ -123,12 +125,12 @@ def test_codes_are_chosen_in_the_working_folder(tmp_path, run_cli):
     """One configuration for files and runs."""
     (tmp_path / "train.py").write_text(SMALL)
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignore = ["RUN002", "PT001"]\n')
-    done = doctor(run_cli, "--", sys.executable, "train.py")
-    assert done.returncode == 0 and "no findings" in done.stdout
+    result = doctor(run_cli, "--", sys.executable, "train.py")
+    assert result.returncode == 0 and "no findings" in result.stdout
     assert run_cli("doctor", ".").returncode != 2
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nselect = ["TS"]\n')
-    done = doctor(run_cli, "--", sys.executable, "train.py")
-    assert done.returncode == 2 and "starts with RUN" in done.stderr
+    result = doctor(run_cli, "--", sys.executable, "train.py")
+    assert result.returncode == 2 and "starts with RUN" in result.stderr
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignore = ["RAN"]\n')
     assert doctor(run_cli, "--", sys.executable, "train.py").returncode == 2
 
@@ -168,19 +170,19 @@ def test_a_python_without_rlrepro_is_named(tmp_path):
     assert status == 0 and "No module named 'rlrepro'" in "".join(report.unwatched) and "not watched" in str(report)
 
 
-def test_a_python_that_reads_no_variables_is_told_of():
+def test_a_python_that_ignores_the_environment_is_reported():
     report, status = run([sys.executable, "-I", "-c", "print(1)"])
     assert status == 0 and "python -I" in "".join(report.unwatched)
 
 
 @pytest.mark.slow
-def test_own_loops_that_are_killed_have_left_notes(tmp_path):
+def test_a_killed_loop_by_hand_has_left_notes(tmp_path):
     (tmp_path / "train.py").write_text(SMALL + "import os\nos.kill(os.getpid(), 9)\n")
     report, status = run([sys.executable, "train.py"], folder=tmp_path)
-    assert status == 137 and [each.code for each in report.findings] == ["RUN002"]
+    assert status == 137 and [finding.code for finding in report.findings] == ["RUN002"]
 
 
-def test_somebody_elses_sitecustomize_still_runs(tmp_path, monkeypatch):
+def test_another_sitecustomize_still_runs(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import os; os.environ['MARK'] = 'theirs'\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     _, status = run([sys.executable, "-c", "import os, sitecustomize; assert os.environ['MARK'] == 'theirs'"])

@@ -1,4 +1,4 @@
-"""rlrepro doctor --try: a command again with a fix in its environment, and how fast each run got ahead."""
+"""rlrepro doctor --try: it runs a command again with a fix in its environment, and compares the speed of the runs."""
 
 import re
 import sys
@@ -17,21 +17,21 @@ several_cores = pytest.mark.skipif(thread_budget(1) < 2, reason="with one core, 
 
 
 def notes(*activities, threads=2):
-    seen = Notes(torch_threads={"1": threads})
-    seen.activities = {str(number): each for number, each in enumerate(activities)}
-    return seen
+    result = Notes(torch_threads={"1": threads})
+    result.activities = {str(index): activity for index, activity in enumerate(activities)}
+    return result
 
 
 def activity(began, ended, learning, *, gradients=0, steps=0, samples=0):
     counts = {LEARNS: gradients, "environment steps": steps, "buffer samples": samples}
-    rest = ended - began - learning
-    return Activity(began, ended, [0.0, 0.0, learning, 0.0, rest], counts={k: n for k, n in counts.items() if n})
+    other = ended - began - learning
+    return Activity(began, ended, [0.0, 0.0, learning, 0.0, other], counts={k: n for k, n in counts.items() if n})
 
 
 def report(*activities, cores=2, threads=2):
-    seen = Report("train.py", None)
-    seen.notes, seen.crowd = notes(*activities, threads=threads), Crowd(cores=cores)
-    return seen
+    watched = Report("train.py", None)
+    watched.notes, watched.crowd = notes(*activities, threads=threads), Crowd(cores=cores)
+    return watched
 
 
 # What is compared.
@@ -45,25 +45,25 @@ def test_the_same_work_in_a_third_of_the_time():
 
 
 def test_a_run_that_was_ended_while_it_collected_is_not_taken_for_a_slow_learner():
-    """30 s of environment steps and 20 of learning, of which the first run has come to the first gradient steps."""
-    whole = notes(activity(1.0, 51.0, 20.0, gradients=200, steps=3000))
-    begun = notes(activity(1.0, 33.0, 2.0, gradients=20, steps=3000))
-    _, slow, fast = compare(begun, whole)
+    """A rollout takes 30 s and learning 20 s; the interrupted run has only reached the first gradient steps."""
+    complete = notes(activity(1.0, 51.0, 20.0, gradients=200, steps=3000))
+    interrupted = notes(activity(1.0, 33.0, 2.0, gradients=20, steps=3000))
+    _, slow, fast = compare(interrupted, complete)
     assert fast / slow == pytest.approx(1.0)
 
 
 def test_imports_between_two_processes_do_not_count():
-    seen = Progress.of(notes(activity(10.0, 20.0, 5.0, gradients=5), activity(50.0, 60.0, 5.0, gradients=5)))
-    assert seen.seconds == 20.0 and seen.rate(LEARNS) == 0.5 and seen.processes == 1
+    progress = Progress.of(notes(activity(10.0, 20.0, 5.0, gradients=5), activity(50.0, 60.0, 5.0, gradients=5)))
+    assert progress.seconds == 20.0 and progress.rate(LEARNS) == 0.5 and progress.processes == 1
 
 
 def test_workers_that_step_environments_are_not_trainings():
     worker = Activity(1.0, 11.0, [10.0, 0.0, 0.0, 0.0, 0.0], counts={"environment steps": 999})
-    seen = Progress.of(notes(worker, activity(1.0, 11.0, 5.0, gradients=7, steps=50)))
-    assert seen.done.counts == {LEARNS: 7, "environment steps": 50} and seen.busy_seconds == pytest.approx(10.0)
+    progress = Progress.of(notes(worker, activity(1.0, 11.0, 5.0, gradients=7, steps=50)))
+    assert progress.done.counts == {LEARNS: 7, "environment steps": 50} and progress.busy_seconds == pytest.approx(10.0)
 
 
-def test_without_gradient_steps_what_takes_longest_is_counted():
+def test_without_gradient_steps_the_most_expensive_kind_of_work_is_counted():
     sampling = Activity(0.5, 11.0, [1.0, 0.0, 0.0, 9.0, 0.0], counts={"environment steps": 5, "buffer samples": 90})
     assert Progress.of(notes(sampling)).unit() == "buffer samples"
     with pytest.raises(NothingToCompare, match="nothing"):
@@ -78,10 +78,10 @@ def test_without_gradient_steps_what_takes_longest_is_counted():
     [(4, 2, 2, "1"), (2, 8, 8, "4"), (1, 8, 8, "1"), (2, 8, 4, "1"), (2, 8, 1, None)],
 )
 def test_the_threads_that_are_tried(processes, cores, threads, budget):
-    seen = report(*[activity(1.0, 2.0, 1.0, gradients=3)] * processes, cores=cores, threads=threads)
-    tried = variants(seen)
+    watched = report(*[activity(1.0, 2.0, 1.0, gradients=3)] * processes, cores=cores, threads=threads)
+    tried = variants(watched)
     if budget is None:
-        assert not tried and "already has one thread" in why_not(seen)
+        assert not tried and "already has one thread" in why_not(watched)
     else:
         assert tried == [{"OMP_NUM_THREADS": budget, "MKL_NUM_THREADS": budget}, ASLEEP]
 
@@ -91,11 +91,11 @@ def test_a_run_without_training_is_not_tried():
 
 
 @pytest.mark.parametrize(
-    "after, said",
+    "after, words",
     [(230.0, "23 times as many gradient steps"), (10.5, "about as many"), (5.0, "0.5 times as many gradient steps")],
 )
-def test_a_trial_in_words(after, said):
-    assert f"OMP_NUM_THREADS=1: {said}" in str(Trial({"OMP_NUM_THREADS": "1"}, LEARNS, (10.0,), after))
+def test_a_trial_in_words(after, words):
+    assert f"OMP_NUM_THREADS=1: {words}" in str(Trial({"OMP_NUM_THREADS": "1"}, LEARNS, (10.0,), after))
 
 
 def test_unchanged_runs_that_differ():
@@ -106,24 +106,24 @@ def test_unchanged_runs_that_differ():
 
 
 def test_the_command_runs_unchanged_before_and_after(monkeypatch):
-    ran = []
+    environments = []
 
     def run(command, *, environment, **options):
-        ran.append(environment)
+        environments.append(environment)
         return report(activity(1.0, 2.0, 1.0, gradients=40 if environment else 20)), 0
 
     monkeypatch.setattr("rlrepro.doctor.live.trial.run", run)
-    tried = try_variants(["train"], report(activity(1.0, 2.0, 1.0, gradients=5)))
-    assert [bool(each) for each in ran] == [True, True, False]
-    assert [each.ratio for each in tried] == pytest.approx([4.0, 4.0])  # to 5 and 20
+    trials = try_variants(["train"], report(activity(1.0, 2.0, 1.0, gradients=5)))
+    assert [bool(environment) for environment in environments] == [True, True, False]
+    assert [trial.ratio for trial in trials] == pytest.approx([4.0, 4.0])  # to 5 and 20
 
 
 @pytest.mark.parametrize("last", [(report(), 0), (report(activity(1.0, 2.0, 1.0, gradients=20)), 1)])
-def test_a_last_run_that_failed_or_came_to_nothing_is_left_out(monkeypatch, last):
+def test_a_last_run_that_failed_or_has_no_speed_is_left_out(monkeypatch, last):
     fixed = report(activity(1.0, 2.0, 1.0, gradients=40)), 0
     monkeypatch.setattr("rlrepro.doctor.live.trial.run", lambda *_, environment, **__: fixed if environment else last)
-    tried = try_variants(["train"], report(activity(1.0, 2.0, 1.0, gradients=5)))
-    assert [each.ratio for each in tried] == pytest.approx([8.0, 8.0])
+    trials = try_variants(["train"], report(activity(1.0, 2.0, 1.0, gradients=5)))
+    assert [trial.ratio for trial in trials] == pytest.approx([8.0, 8.0])
 
 
 # Commands.
@@ -149,44 +149,46 @@ print("by itself", {steps} / (time.perf_counter() - began))
 def test_the_ratio_is_that_of_the_scripts_own_clock(tmp_path, run_cli, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=25))
-    done = run_cli("doctor", "--try", "--", sys.executable, "train.py")
-    assert done.returncode == 0, done.stderr
-    alone, fixed, asleep, last = (float(each) for each in re.findall(r"by itself ([\d.]+)", done.stdout))
-    tried = {name: float(ratio) for name, ratio in re.findall(r"tried +(\w+)=.*: ([\d.]+) times", done.stdout)}
-    assert tried["OMP_NUM_THREADS"] == pytest.approx(fixed / (alone * last) ** 0.5, rel=0.2)
+    result = run_cli("doctor", "--try", "--", sys.executable, "train.py")
+    assert result.returncode == 0, result.stderr
+    alone, fixed, asleep, last = (float(rate) for rate in re.findall(r"by itself ([\d.]+)", result.stdout))
+    ratios = {name: float(ratio) for name, ratio in re.findall(r"tried +(\w+)=.*: ([\d.]+) times", result.stdout)}
+    assert ratios["OMP_NUM_THREADS"] == pytest.approx(fixed / (alone * last) ** 0.5, rel=0.2)
     assert fixed / alone > 3
-    assert "OMP_WAIT_POLICY" not in tried or asleep / alone > 1.1
-    assert "gradient steps per second" in done.stdout and "between unchanged runs" in done.stdout
+    assert "OMP_WAIT_POLICY" not in ratios or asleep / alone > 1.1
+    assert "gradient steps per second" in result.stdout and "between unchanged runs" in result.stdout
 
 
 @pytest.mark.slow
 def test_threads_that_a_program_sets_itself(tmp_path):
     (tmp_path / "train.py").write_text(LEARN.format(first="torch.set_num_threads(3)", steps=5))
-    seen = report(activity(1.0, 2.0, 1.0, gradients=30), threads=3)
-    tried, _ = try_variants([sys.executable, "train.py"], seen, folder=tmp_path)
-    assert "had no effect: a process had 3 threads" in str(tried)
+    watched = report(activity(1.0, 2.0, 1.0, gradients=30), threads=3)
+    trial, _ = try_variants([sys.executable, "train.py"], watched, folder=tmp_path)
+    assert "had no effect: a process had 3 threads" in str(trial)
 
 
 @pytest.mark.slow
 def test_a_command_that_fails_is_not_tried(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + "sys.exit(3)\n")
-    done = run_cli("doctor", "--try", "--", sys.executable, "train.py")
-    assert done.returncode == 3 and "failed with status 3" in done.stdout and done.stdout.count("by itself") == 1
-    done = run_cli("doctor", "--try", "--", sys.executable, "-c", "print('nothing here')")
-    assert done.returncode == 0 and "nothing to try" in done.stdout and done.stdout.count("nothing here") == 1
+    result = run_cli("doctor", "--try", "--", sys.executable, "train.py")
+    assert result.returncode == 3 and "failed with status 3" in result.stdout and result.stdout.count("by itself") == 1
+    result = run_cli("doctor", "--try", "--", sys.executable, "-c", "print('nothing here')")
+    assert result.returncode == 0 and "nothing to try" in result.stdout and result.stdout.count("nothing here") == 1
 
 
 @pytest.mark.slow
-def test_a_fix_that_breaks_the_command_is_told(tmp_path):
+def test_a_fix_that_breaks_the_command_is_reported(tmp_path):
     failing = "import os\nassert 'GOMP_SPINCOUNT' not in os.environ\n"
     (tmp_path / "train.py").write_text(LEARN.format(first="", steps=5) + failing)
-    seen = report(activity(1.0, 2.0, 1.0, gradients=5))
-    threads, asleep = try_variants([sys.executable, "train.py"], seen, folder=tmp_path)
+    watched = report(activity(1.0, 2.0, 1.0, gradients=5))
+    threads, asleep = try_variants([sys.executable, "train.py"], watched, folder=tmp_path)
     assert threads.ratio > 0 and asleep.unit is None and "failed with status 1" in str(asleep)
 
 
-@pytest.mark.parametrize("asked, ran, limit", [(None, 100.0, 100.0), (None, 2.0, LEAST_SECONDS), (60.0, 5.0, 60.0)])
-def test_each_run_is_limited(monkeypatch, asked, ran, limit):
+@pytest.mark.parametrize(
+    "requested, duration, limit", [(None, 100.0, 100.0), (None, 2.0, LEAST_SECONDS), (60.0, 5.0, 60.0)]
+)
+def test_each_run_is_limited(monkeypatch, requested, duration, limit):
     limits = []
 
     def run(command, *, seconds, **options):
@@ -194,7 +196,7 @@ def test_each_run_is_limited(monkeypatch, asked, ran, limit):
         return report(activity(1.0, 2.0, 1.0, gradients=10)), 0
 
     monkeypatch.setattr("rlrepro.doctor.live.trial.run", run)
-    seen = report(activity(1.0, 2.0, 1.0, gradients=5))
-    seen.seconds = ran
-    try_variants(["train"], seen, seconds=asked)
+    watched = report(activity(1.0, 2.0, 1.0, gradients=5))
+    watched.seconds = duration
+    try_variants(["train"], watched, seconds=requested)
     assert limits == [limit] * 3

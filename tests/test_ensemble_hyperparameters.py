@@ -1,4 +1,4 @@
-"""EnsemblePPO whose members have hyperparameters of their own: each learns what Stable-Baselines3 learns with them."""
+"""EnsemblePPO with hyperparameters per member: each member learns what Stable-Baselines3 learns with them."""
 
 import math
 import warnings
@@ -25,7 +25,7 @@ def ensemble(env="Pendulum-v1", **options):
 
 
 def schedule(first: float):
-    """Ends above 0: with a clip range of 0, what learns and what doesn't would depend on the last bit."""
+    """It ends above 0: with a clip range of 0, the last bit would decide which samples have a gradient."""
     return st.sampled_from([first, lambda remaining: first * (1 + remaining) / 2])
 
 
@@ -57,21 +57,21 @@ OF_ALL = {
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(
-    own=st.fixed_dictionaries(
+    per_member=st.fixed_dictionaries(
         {name: st.lists(values, min_size=MEMBERS, max_size=MEMBERS) for name, values in OF_A_MEMBER.items()}
     ),
     shared=st.fixed_dictionaries(OF_ALL),
     seeds=st.lists(st.integers(0, 2**31), min_size=MEMBERS, max_size=MEMBERS),
 )
-def test_members_with_any_hyperparameters_learn_what_sb3_learns_with_them(own, shared, seeds):
-    # without a gradient, L2 decay drives the critic's weights to 0, where Adam turns their last bit into whole steps
-    assume(shared["optimizer"] != ("Adam", 0.01) or min(own["vf_coef"]) > 1e-3)
+def test_members_with_any_hyperparameters_learn_the_same_as_sb3(per_member, shared, seeds):
+    # without a gradient, L2 decay drives the critic's weights to 0, where Adam turns their last bit into full steps
+    assume(shared["optimizer"] != ("Adam", 0.01) or min(per_member["vf_coef"]) > 1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        compare(own, shared, seeds)
+        compare(per_member, shared, seeds)
 
 
-def compare(own, shared, seeds, env="Pendulum-v1"):
+def compare(per_member, shared, seeds, env="Pendulum-v1"):
     from stable_baselines3.common.env_util import make_vec_env
 
     optimizer, decay = shared.pop("optimizer", ("Adam", 0.0))
@@ -80,21 +80,21 @@ def compare(own, shared, seeds, env="Pendulum-v1"):
         "optimizer_kwargs": {"weight_decay": decay, "eps": 1e-5},
         "net_arch": [32],
     }
-    together = ensemble(env, seeds=seeds, policy_kwargs=kwargs, **own, **shared).learn(1000)
+    members = ensemble(env, seeds=seeds, policy_kwargs=kwargs, **per_member, **shared).learn(1000)
     n_envs = shared.pop("n_envs", 1)
     for member, seed in enumerate(seeds):
-        of_member = {name: values[member] for name, values in own.items()}
+        of_member = {name: values[member] for name, values in per_member.items()}
         envs = make_vec_env(env, n_envs)
-        alone = PPO("MlpPolicy", envs, seed=seed, device="cpu", policy_kwargs=dict(kwargs), **of_member, **shared)
-        alone.learn(1000)
-        assert together.num_timesteps == alone.num_timesteps
-        assert distance(together.policy(member), alone.policy) < ROUNDING, member
+        reference = PPO("MlpPolicy", envs, seed=seed, device="cpu", policy_kwargs=dict(kwargs), **of_member, **shared)
+        reference.learn(1000)
+        assert members.num_timesteps == reference.num_timesteps
+        assert distance(members.policy(member), reference.policy) < ROUNDING, member
 
 
 @pytest.mark.slow
 def test_each_member_learns_with_its_own_hyperparameters():
     """One case of the property above, on an environment whose episodes end by themselves."""
-    own = {
+    per_member = {
         "learning_rate": [1e-3, lambda remaining: 3e-3 * remaining, 3e-4],
         "clip_range": [0.1, 0.2, lambda remaining: 0.3 * remaining],
         "clip_range_vf": [None, 0.1, lambda remaining: 0.2 * remaining],
@@ -105,27 +105,27 @@ def test_each_member_learns_with_its_own_hyperparameters():
         "max_grad_norm": [0.5, 0.01, math.inf],
         "target_kl": [None, 1e-3, 0.01],
     }
-    compare(own, {"n_steps": 128, "batch_size": 50, "n_epochs": 4}, [7, 7, 8], "CartPole-v1")
+    compare(per_member, {"n_steps": 128, "batch_size": 50, "n_epochs": 4}, [7, 7, 8], "CartPole-v1")
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.AdamW])
 def test_a_learning_rate_of_each_member_scales_its_weight_decay(optimizer):
     kwargs = {"optimizer_class": optimizer, "optimizer_kwargs": {"weight_decay": 0.1}}
     options = {"policy_kwargs": kwargs, "n_steps": 64, "n_epochs": 2}
-    together = ensemble(seeds=[0, 1], learning_rate=[1e-3, 1e-2], target_kl=[1e-9, None], **options).learn(192)
+    members = ensemble(seeds=[0, 1], learning_rate=[1e-3, 1e-2], target_kl=[1e-9, None], **options).learn(192)
     for member, rate, target_kl in ((0, 1e-3, 1e-9), (1, 1e-2, None)):
-        alone = PPO("MlpPolicy", "Pendulum-v1", learning_rate=rate, target_kl=target_kl, seed=member, **options)
-        assert distance(together.policy(member), alone.learn(192).policy) < 2e-6
+        reference = PPO("MlpPolicy", "Pendulum-v1", learning_rate=rate, target_kl=target_kl, seed=member, **options)
+        assert distance(members.policy(member), reference.learn(192).policy) < 2e-6
 
 
 def test_a_policy_is_a_copy():
     members = ensemble(seeds=[0, 1], n_steps=64).learn(64)
-    kept, at_the_time = members.policy(1), weights(members.policy(1)).clone()
+    policy, at_copy = members.policy(1), weights(members.policy(1)).clone()
     members.learn(64)
-    assert torch.equal(weights(kept), at_the_time)
+    assert torch.equal(weights(policy), at_copy)
     with torch.no_grad():
-        next(kept.parameters()).add_(1)
-    assert not torch.equal(weights(members.policy(1)), at_the_time)
+        next(policy.parameters()).add_(1)
+    assert not torch.equal(weights(members.policy(1)), at_copy)
     before = members.networks.flat.clone()
     with torch.no_grad():
         for parameter in members.policy(0).parameters():
@@ -162,18 +162,18 @@ def test_episodes_say_when_each_ended():
         ({"vf_coef": math.nan}, "vf_coef must be between 0 and inf; found nan"),
     ],
 )
-def test_what_makes_no_sense_is_refused(options, message):
+def test_invalid_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ensemble(**{"seeds": [0, 1], **options})
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
-def test_a_device_that_is_not_there_is_refused():
+def test_a_missing_device_is_refused():
     with pytest.raises(ValueError, match="found no device cuda: 0 CUDA devices are available; use 'cpu'"):
         ensemble(seeds=[0], device="cuda")
 
 
-def test_members_that_learn_the_same_are_told():
+def test_members_that_learn_the_same_are_warned_about():
     with pytest.warns(UserWarning, match="members 0 and 2 have the same seed 5 and hyperparameters"):
         ensemble(seeds=[5, 6, 5], n_steps=64)
     with warnings.catch_warnings():
@@ -181,6 +181,6 @@ def test_members_that_learn_the_same_are_told():
         ensemble(seeds=[5, 5], learning_rate=[1e-3, 1e-4], n_steps=64)
 
 
-def test_a_batch_that_is_never_full_is_told():
+def test_a_batch_that_is_never_full_is_warned_about():
     with pytest.warns(UserWarning, match="batch_size=64 is larger than the rollout of n_steps × n_envs = 20"):
         ensemble(seeds=[0], n_steps=10, n_envs=2)

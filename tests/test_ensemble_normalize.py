@@ -1,4 +1,4 @@
-"""EnsemblePPO with vec_normalize: each member has the statistics, and learns, as with VecNormalize of its own."""
+"""EnsemblePPO with vec_normalize: each member has the statistics of its own VecNormalize, and learns the same."""
 
 import gymnasium as gym
 import numpy as np
@@ -33,21 +33,21 @@ def test_each_member_is_normalized_as_sb3_does_it_alone(env, n_envs, options):
     ensemble = EnsemblePPO(env, seeds=seeds, n_envs=n_envs, vec_normalize=options, vectorization="sync", **SIZES)
     ensemble.learn(768)
     for member, seed in enumerate(seeds):
-        own = {name: value[member] if isinstance(value, list) else value for name, value in options.items()}
-        venv = VecNormalize(make_vec_env(env, n_envs), **own)
-        alone = PPO("MlpPolicy", venv, seed=seed, device="cpu", **SIZES).learn(768)
-        assert distance(ensemble.policy(member), alone.policy) < ROUNDING
-        raw = [episode["r"] for episode in alone.ep_info_buffer]
+        of_member = {name: value[member] if isinstance(value, list) else value for name, value in options.items()}
+        venv = VecNormalize(make_vec_env(env, n_envs), **of_member)
+        reference = PPO("MlpPolicy", venv, seed=seed, device="cpu", **SIZES).learn(768)
+        assert distance(ensemble.policy(member), reference.policy) < ROUNDING
+        raw = [episode["r"] for episode in reference.ep_info_buffer]
         assert sorted(ensemble.episodes[member].returns) == pytest.approx(sorted(raw), rel=1e-4)
-        ours = ensemble.vec_env(member, make_vec_env(env, n_envs))
-        for name in ("obs_rms", "ret_rms") if own.get("norm_obs", True) else ("ret_rms",):
+        member_venv = ensemble.vec_env(member, make_vec_env(env, n_envs))
+        for name in ("obs_rms", "ret_rms") if of_member.get("norm_obs", True) else ("ret_rms",):
             for statistic in ("mean", "var", "count"):
-                found, theirs = (getattr(getattr(each, name), statistic) for each in (ours, venv))
-                assert np.allclose(found, theirs, rtol=1e-4, atol=1e-6)
+                actual, expected = (getattr(getattr(normalizer, name), statistic) for normalizer in (member_venv, venv))
+                assert np.allclose(actual, expected, rtol=1e-4, atol=1e-6)
         observations = np.random.default_rng(0).normal(size=(5, *venv.observation_space.shape)).astype(np.float32)
-        assert np.allclose(ours.normalize_obs(observations), venv.normalize_obs(observations), atol=1e-4)
+        assert np.allclose(member_venv.normalize_obs(observations), venv.normalize_obs(observations), atol=1e-4)
         rewards = np.linspace(-3, 3, 5)
-        assert np.allclose(ours.normalize_reward(rewards), venv.normalize_reward(rewards), atol=1e-4)
+        assert np.allclose(member_venv.normalize_reward(rewards), venv.normalize_reward(rewards), atol=1e-4)
 
 
 def test_an_ensemble_without_statistics_says_so():

@@ -1,4 +1,4 @@
-"""EnsemblePPO takes the memory of each gradient step from what the last one freed."""
+"""EnsemblePPO reuses the memory that the last gradient step freed."""
 
 import platform
 import subprocess
@@ -29,7 +29,7 @@ print(median(counts))  # in a few updates, the heap still grows by a block
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not GNU's")
 def test_a_gradient_step_takes_no_new_pages():
-    """In a process of its own: in this one, something else may have freed a large block before."""
-    done = subprocess.run([sys.executable, "-c", UPDATE], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < STEPS  # a single layer has activations of 256 pages
+    """It runs in a separate process: in this one, other code may have freed a large block before."""
+    completed = subprocess.run([sys.executable, "-c", UPDATE], capture_output=True, text=True, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    assert float(completed.stdout) < STEPS  # a single layer has activations of 256 pages

@@ -1,4 +1,4 @@
-"""What an EnsemblePPO can't train is refused, and a member that fails is named."""
+"""EnsemblePPO refuses settings that it can't train, and names a member that fails."""
 
 import pickle
 
@@ -19,7 +19,7 @@ class Failing(gym.Wrapper):
 
 
 class Spaces(gym.Env):
-    """An environment of these spaces, with rewards that are not numbers where `reward` says so."""
+    """An environment with these spaces and this reward, which may be NaN."""
 
     def __init__(self, observations=None, actions=None, reward=0.0):
         self.observation_space = observations or gym.spaces.Box(-1, 1, (3,))
@@ -82,6 +82,6 @@ def test_an_environment_that_raises_is_named():
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"features_extractor_class": Half}}, "found Half"),
     ],
 )
-def test_what_it_cannot_train_is_refused(env, options, message):
+def test_settings_that_it_cannot_train_are_refused(env, options, message):
     with pytest.raises(ValueError, match=message):
         EnsemblePPO(env, **options)

@@ -17,13 +17,13 @@ def short_pendulum():
     return gym.make("Pendulum-v1", max_episode_steps=50)
 
 
-def test_one_call_steps_what_sb3_steps_alone():
+def test_one_call_steps_the_same_as_sb3_alone():
     seeds = [3, 8, 1]
     ensemble = EnsemblePPO(VectorPendulum(6, max_steps=50), seeds=seeds, vec_normalize=False, **SIZES).learn(768)
     for member, seed in enumerate(seeds):
         options = {name: value for name, value in SIZES.items() if name != "n_envs"}
-        alone = PPO("MlpPolicy", make_vec_env(short_pendulum, 2), seed=seed, device="cpu", **options).learn(768)
-        assert distance(ensemble.policy(member), alone.policy) < 5e-6
+        reference = PPO("MlpPolicy", make_vec_env(short_pendulum, 2), seed=seed, device="cpu", **options).learn(768)
+        assert distance(ensemble.policy(member), reference.policy) < 5e-6
         assert ensemble.episodes[member].lengths == [50] * 14
 
 

@@ -1,4 +1,4 @@
-"""The study of how wrong plans are: random updates that are planned and run."""
+"""The study of errors in plans: random updates are planned and run."""
 
 import pytest
 
@@ -36,6 +36,6 @@ def test_the_plot_counts_what_is_planned_too_small(book):
 
 
 def test_a_number_is_the_same_update_each_time():
-    one, again, other = random_update(1), random_update(1), random_update(2)
-    told = [(each.algorithm, each.network, each.dtype) for each in (one, again, other)]
-    assert told[0] == told[1] != told[2]
+    first, repeated, other = random_update(1), random_update(1), random_update(2)
+    descriptions = [(update.algorithm, update.network, update.dtype) for update in (first, repeated, other)]
+    assert descriptions[0] == descriptions[1] != descriptions[2]

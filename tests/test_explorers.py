@@ -1,4 +1,4 @@
-"""Sliders: with a kernel they plan again, without one they move between pictures."""
+"""Sliders: with a kernel they plan again, without one they switch between pictures."""
 
 import re
 from html import escape
@@ -22,10 +22,10 @@ def test_the_picture_says_what_does_not_fit(planned):
 
 
 def test_a_slider_plans_anew(planned):
-    asked = []
+    widths = []
 
     def make(width):
-        asked.append(width)
+        widths.append(width)
         return planned
 
     box = explore(make, widths=(1, 2), rollout=256)
@@ -33,12 +33,12 @@ def test_a_slider_plans_anew(planned):
     by_name = {control.description: control for control in controls}
     before = picture.value
     by_name["batch_size"].value = 256
-    assert picture.value != before and '<svg class="wide"' in picture.value and asked == [1]
+    assert picture.value != before and '<svg class="wide"' in picture.value and widths == [1]
     by_name["width"].value = 2
-    assert asked == [1, 2]
+    assert widths == [1, 2]
 
 
-def test_a_plan_that_fails_is_told_and_the_sliders_live_on(planned):
+def test_a_plan_that_fails_is_reported_and_the_sliders_keep_working(planned):
     def make(width):
         if width == 2:
             raise ValueError("width 2 is no network")
@@ -59,6 +59,6 @@ def test_a_slide_is_html_with_the_first_picture_shown(planned):
     (control,) = re.findall("<input[^>]*", page)
     assert 'max="1"' in control and 'aria-valuetext="batch_size 16"' in control and "src=" not in page
     first, second = page.split("<div hidden>")
-    for part, (size, figure) in zip((first, second), figures.items(), strict=True):
-        assert f"<b>batch_size {size}</b>{figure.html(table=False)}" in part
-        assert f'aria-label="{escape(figure.alt())}"' in part
+    for html, (size, figure) in zip((first, second), figures.items(), strict=True):
+        assert f"<b>batch_size {size}</b>{figure.html(table=False)}" in html
+        assert f'aria-label="{escape(figure.alt())}"' in html

@@ -1,4 +1,4 @@
-"""FactoredDQN and FactoredSAC: the targets of an update, and whether the learners learn."""
+"""FactoredDQN and FactoredSAC: the targets of an update, and the success of training."""
 
 import pytest
 import torch
@@ -43,12 +43,12 @@ def perturb_targets(learner):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_dqn_learns_the_targets_value_of_the_action_that_the_network_prefers(masked):
+def test_dqn_learns_the_targets_value_of_the_networks_greedy_action(masked):
     learner, batch = perturb_targets(FactoredDQN(network(0), TABLE, discount=0.9)), make_batch(masked=masked)
     next_states, mask = batch["next", "observation"], batch.get(("next", "action_mask"), None)
     values = learner.network(next_states, TABLE)
-    chosen = (values if mask is None else values.masked_fill(~mask, -torch.inf)).argmax(dim=1)
-    next_values = learner.target(next_states, TABLE)[torch.arange(6), chosen]
+    greedy = (values if mask is None else values.masked_fill(~mask, -torch.inf)).argmax(dim=1)
+    next_values = learner.target(next_states, TABLE)[torch.arange(6), greedy]
     not_terminated = (~batch["next", "terminated"][:, 0]).float()
     expected = batch["next", "reward"][:, 0] + 0.9 * not_terminated * next_values
     assert torch.allclose(learner.goals(batch), expected, atol=1e-6)
@@ -72,14 +72,14 @@ def test_sac_learns_from_the_soft_value_under_its_policy(masked):
 def test_the_environments_shapes_and_dtypes_do_not_matter(make):
     learner, batch = make(network(0), TABLE), make_batch(masked=True)
     expected = learner.goals(batch)
-    other = batch.clone()
-    other["next", "terminated"] = batch["next", "terminated"].to(torch.uint8)
-    other["next", "reward"] = batch["next", "reward"][:, 0]
+    converted = batch.clone()
+    converted["next", "terminated"] = batch["next", "terminated"].to(torch.uint8)
+    converted["next", "reward"] = batch["next", "reward"][:, 0]
     terminated = batch["next", "terminated"][:, 0]
-    other["next", "action_mask"][terminated] = False  # after the end, an environment may list no action
-    assert terminated.any() and torch.equal(learner.goals(other), expected)
-    other["action"] = batch["action"].unsqueeze(1)
-    assert learner.update(other) == make(network(0), TABLE).update(batch)
+    converted["next", "action_mask"][terminated] = False  # after the episode's end, an environment may list no action
+    assert terminated.any() and torch.equal(learner.goals(converted), expected)
+    converted["action"] = batch["action"].unsqueeze(1)
+    assert learner.update(converted) == make(network(0), TABLE).update(batch)
 
 
 def test_the_actors_loss_has_no_gradient_for_the_critics():
@@ -100,27 +100,29 @@ def regret_after_training(learner, steps, **act):
         states = torch.rand(64, STATE, generator=generator) * 2 - 1
         actions = torch.randint(ACTIONS, (64,), generator=generator)
         reward = -(TABLE[actions] - states[:, :2]).square().sum(dim=1)
-        after = {"observation": states, "reward": reward, "terminated": torch.ones(64, dtype=torch.bool)}
-        learner.update(TensorDict({"observation": states, "action": actions, "next": after}, batch_size=[64]))
+        transition = {"observation": states, "reward": reward, "terminated": torch.ones(64, dtype=torch.bool)}
+        learner.update(TensorDict({"observation": states, "action": actions, "next": transition}, batch_size=[64]))
     states = torch.rand(500, STATE, generator=generator) * 2 - 1
     rewards = -(TABLE.unsqueeze(0) - states[:, :2].unsqueeze(1)).square().sum(dim=2)
-    chosen = learner.act(states, **act)
-    return (rewards.amax(dim=1) - rewards[torch.arange(500), chosen]).mean(), (rewards.amax(1) - rewards.mean(1)).mean()
+    chosen_actions = learner.act(states, **act)
+    return (rewards.amax(dim=1) - rewards[torch.arange(500), chosen_actions]).mean(), (
+        rewards.amax(1) - rewards.mean(1)
+    ).mean()
 
 
 @pytest.mark.slow
 def test_dqn_finds_the_best_action():
-    regret, of_chance = regret_after_training(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
-    assert regret < 0.02 * of_chance
+    regret, random_regret = regret_after_training(FactoredDQN(FactoredQ(STATE, 2, (64, 64)), TABLE), 600)
+    assert regret < 0.02 * random_regret
 
 
 @pytest.mark.slow
 def test_sac_finds_the_best_action():
-    parts = [FactoredQ(STATE, 2, (64, 64)) for _ in range(3)]
-    regret, of_chance = regret_after_training(
-        FactoredSAC(parts[0], (parts[1], parts[2]), TABLE, entropy_share=0.2), 600, greedy=True
+    networks = [FactoredQ(STATE, 2, (64, 64)) for _ in range(3)]
+    regret, random_regret = regret_after_training(
+        FactoredSAC(networks[0], (networks[1], networks[2]), TABLE, entropy_share=0.2), 600, greedy=True
     )
-    assert regret < 0.05 * of_chance
+    assert regret < 0.05 * random_regret
 
 
 def test_a_state_without_an_action_is_refused():

@@ -18,7 +18,7 @@ SMALL = 200_000  # bytes: a limit that splits these sizes into several chunks
 def plain_network(*widths, activation=nn.ReLU):
     widths = [STATE + FEATURES, *(widths or (16, 12))]
     pairs = itertools.pairwise(widths)
-    layers = [layer for before, after in pairs for layer in (nn.Linear(before, after), activation())]
+    layers = [layer for inputs, outputs in pairs for layer in (nn.Linear(inputs, outputs), activation())]
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1)).double()
 
 
@@ -44,8 +44,8 @@ def gradients(module, loss):
 
 def plain_gradients(net):
     """The plain network's gradients, in the order of the factored network's parameters."""
-    first, *rest = [weight.grad for weight in net.parameters()]
-    states, actions = first.split([STATE, FEATURES], dim=1)
+    first_weight, *rest = [weight.grad for weight in net.parameters()]
+    states, actions = first_weight.split([STATE, FEATURES], dim=1)
     bias, *rest = rest
     return [states, bias, actions, *rest]
 
@@ -83,10 +83,10 @@ def test_reductions_and_their_gradients_equal_those_over_all_values(limit, maske
     best = factored.best(states, actions, allowed)
     assert torch.equal(best.indices, values.argmax(dim=1))
     assert torch.allclose(best.values, values.amax(dim=1))
-    soft_plain = 0.5 * (values / 0.5).logsumexp(dim=1)
-    soft = factored.soft_best(states, actions, allowed, temperature=0.5)
-    assert torch.allclose(soft, soft_plain)
-    for reduced, expected in ((best.values, values.amax(dim=1)), (soft, soft_plain)):
+    expected_soft = 0.5 * (values / 0.5).logsumexp(dim=1)
+    soft_values = factored.soft_best(states, actions, allowed, temperature=0.5)
+    assert torch.allclose(soft_values, expected_soft)
+    for reduced, expected in ((best.values, values.amax(dim=1)), (soft_values, expected_soft)):
         net.zero_grad()
         expected.sum().backward(retain_graph=True)
         for gradient, plain in zip(gradients(factored, reduced.sum()), plain_gradients(net), strict=True):
@@ -143,7 +143,7 @@ def test_the_peak_stays_within_the_limit(grad, limit):
         assert peak < without_limit / 1.5
 
 
-def test_what_fits_is_not_recomputed(monkeypatch):
+def test_activations_that_fit_are_not_recomputed(monkeypatch):
     calls = []
     monkeypatch.setattr(
         "rlrepro.fixes.large_actions.action_chunks.checkpoint", lambda fn, *inputs, **_: calls.append(fn) or fn(*inputs)
@@ -160,9 +160,9 @@ def test_it_converts_to_a_plain_network_and_back():
     factored = FactoredQ.from_sequential(nn.Sequential(net[:2], nn.Sequential(net[2:])), STATE)
     rows = torch.randn(4, STATE + FEATURES, dtype=torch.float64)
     assert torch.allclose(factored.to_sequential()(rows), net(rows))
-    other = plain_network(activation=nn.Tanh)
-    factored.copy_to(other)
-    assert all(map(torch.equal, net.state_dict().values(), other.state_dict().values()))
+    copied = plain_network(activation=nn.Tanh)
+    factored.copy_to(copied)
+    assert all(map(torch.equal, net.state_dict().values(), copied.state_dict().values()))
 
 
 @pytest.mark.parametrize(

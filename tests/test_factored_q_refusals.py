@@ -1,4 +1,4 @@
-"""FactoredQ refuses what it can't compute as the plain network does."""
+"""FactoredQ refuses networks and arguments for which it can't match the plain network."""
 
 import pytest
 import torch
@@ -86,17 +86,17 @@ def test_wrong_tables_masks_and_limits_are_refused():
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=20_000, chunk=40)(states, actions)
 
 
-class Beside(nn.Module):
-    """A chain with a second layer beside it."""
+class WithParallelLayer(nn.Module):
+    """A chain with a second layer in parallel."""
 
     def __init__(self):
         super().__init__()
-        self.chain, self.beside = plain_network(), nn.Linear(STATE + FEATURES, 1, dtype=torch.float64)
+        self.chain, self.parallel = plain_network(), nn.Linear(STATE + FEATURES, 1, dtype=torch.float64)
 
     def forward(self, pairs):
-        return self.chain(pairs) + self.beside(pairs)
+        return self.chain(pairs) + self.parallel(pairs)
 
 
-def test_a_layer_beside_the_chain_is_refused():
+def test_a_layer_in_parallel_to_the_chain_is_refused():
     with pytest.raises(ValueError, match="does not compute one value by its layers in turn"):
-        FactoredQ.from_sequential(Beside(), STATE)
+        FactoredQ.from_sequential(WithParallelLayer(), STATE)

@@ -1,4 +1,4 @@
-"""Figures on a page: in both themes and widths, with their numbers, and unchanged afterwards."""
+"""Figures on a page: both themes, both widths, a table of their numbers; showing a figure doesn't change it."""
 
 import re
 
@@ -12,49 +12,49 @@ from rlrepro.evidence.figure_html import NARROW, _dark, html
 
 from .conftest import ROOT
 
-DARK_PAGE = 0x14 / 255  # about the ground of a dark page
+DARK_PAGE = 0x14 / 255  # about the background of a dark page
 
 
 @pytest.fixture
 def record():
     (path,) = (ROOT / "results").glob("*/03_slice_sampler.jsonl")
-    return next(each for each in read_records(path) if each.unit == "s" and each.samples)
+    return next(candidate for candidate in read_records(path) if candidate.unit == "s" and candidate.samples)
 
 
 @pytest.fixture
-def drawn(record):
+def figure(record):
     """Two lines over two decades, one with samples, of a release whose name looks like a number."""
-    figure, axes = figures.new_figure("Time against size", width=8)
-    measured = [record.model_copy(update={"value": at * record.value}) for at in (1, 10)]
+    new, axes = figures.new_figure("Time against size", width=8)
+    measured = [record.model_copy(update={"value": factor * record.value}) for factor in (1, 10)]
     figures.draw_line(axes, dict(zip((1_000, 100_000), measured, strict=True)), figures.BUGGY, "torchrl 0.14.1")
     figures.draw_line(axes, {1_000: 1e-3, 100_000: 0.1}, figures.OURS, "ours$^{1.00}$", unit="s")
     axes.set(xlabel="size", ylabel="time")
     figures.count_axis(axes.xaxis, [1_000, 100_000])
     figures.seconds_axis(axes.yaxis)
     figures.label_lines(axes)
-    figures.caption(figure, record, "what")
-    return figure
+    figures.caption(new, record, "what")
+    return new
 
 
-def test_names_of_releases_are_not_rounded(drawn):
-    page = html(drawn)
+def test_names_of_releases_are_not_rounded(figure):
+    page = html(figure)
     assert page.count(">torchrl 0.14.1<") == 4  # beside the line, above it, and twice in the table
     assert not re.search(r'd="[^"]*\.\d\d', page)
 
 
-def test_a_figure_is_laid_out_as_before_when_it_is_shown_again(drawn):
-    assert html(drawn) == html(drawn) == html(drawn)
+def test_a_figure_is_laid_out_as_before_when_it_is_shown_again(figure):
+    assert html(figure) == html(figure) == html(figure)
 
 
-def test_a_page_shows_one_of_two_widths(drawn):
-    page = html(drawn)
+def test_a_page_shows_one_of_two_widths(figure):
+    page = html(figure)
     widths = [float(width) / 72 for width in re.findall(r'<svg class="\w+".*? width="([\d.]+)pt"', page, re.DOTALL)]
     assert widths == [pytest.approx(8, abs=0.1), pytest.approx(NARROW, abs=0.1)]
     assert "media(max-width:600px){.plot .wide{display:none}.plot .narrow{display:block}}" in page
 
 
-def test_each_colour_has_one_for_the_dark(drawn):
-    page = html(drawn)
+def test_each_colour_has_one_for_the_dark(figure):
+    page = html(figure)
     drawing = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
     used = set(re.findall(r"var\(--x(\w{6})", drawing))
     assert {"d55e00", "009e73", "000000"} <= used <= set(re.findall(r"--x(\w{6}):#", page))
@@ -68,37 +68,37 @@ def test_colours_of_roles_are_readable_on_a_dark_page(color):
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
     dark = _dark(color[1:].lower())
-    ink = luminance([int(dark[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    ink = luminance([int(dark[position : position + 2], 16) / 255 for position in (1, 3, 5)])
     assert (ink + 0.05) / (luminance([DARK_PAGE] * 3) + 0.05) >= 4.5
 
 
-def test_the_numbers_are_behind_the_figure_with_the_intervals_of_samples(drawn, record):
+def test_the_numbers_are_behind_the_figure_with_the_intervals_of_samples(figure, record):
     low, high = np.quantile(record.samples, (0, 1))
-    name, where, value, interval = drawn.rows[0]
-    assert (name, where) == ("torchrl 0.14.1", "1,000") and value == figures.format_value(record.value, "s")
+    name, size, value, interval = figure.rows[0]
+    assert (name, size) == ("torchrl 0.14.1", "1,000") and value == figures.format_value(record.value, "s")
     assert interval and low < high
-    assert drawn.rows[2] == ("ours$^{1.00}$", "1,000", "1 ms", "") and len(drawn.rows) == 4
-    table = html(drawn).split("<details>")[1]
+    assert figure.rows[2] == ("ours$^{1.00}$", "1,000", "1 ms", "") and len(figure.rows) == 4
+    table = html(figure).split("<details>")[1]
     assert table.count("<tr>") == 5 and "<th>size</th><th>time</th><th>interval</th>" in table
     assert "<td>ours<sup>1.00</sup></td><td>100,000</td><td>100 ms</td>" in table
 
 
-def test_the_alternative_text_has_the_figures_data(drawn):
-    assert "Time against size. time against size" in drawn.alt()
-    assert "ours^1.00: 1 ms at 1,000, 100 ms at 100,000" in drawn.alt()
+def test_the_alternative_text_has_the_figures_data(figure):
+    assert "Time against size. time against size" in figure.alt()
+    assert "ours^1.00: 1 ms at 1,000, 100 ms at 100,000" in figure.alt()
 
 
-def test_a_figure_is_the_same_after_it_was_shown(drawn):
+def test_a_figure_is_the_same_after_it_was_shown(figure):
     def state():
-        drawn.draw_without_rendering()
-        written = sorted(text.get_text() for text in drawn.findobj(Text) if text.get_visible())
-        return written, tuple(drawn.get_size_inches()), drawn.axes[0].get_position().bounds
+        figure.draw_without_rendering()
+        texts = sorted(text.get_text() for text in figure.findobj(Text) if text.get_visible())
+        return texts, tuple(figure.get_size_inches()), figure.axes[0].get_position().bounds
 
-    state()  # finds the layout
+    state()  # computes the layout
     *before, position = state()
-    html(drawn)
-    *after, moved = state()
-    assert after == before and "Time against size" in before[0] and moved == pytest.approx(position, abs=0.01)
+    html(figure)
+    *after, new_position = state()
+    assert after == before and "Time against size" in before[0] and new_position == pytest.approx(position, abs=0.01)
 
 
 @pytest.mark.parametrize("bases", [(2, 2), (10, 10), (2, 10)])
@@ -119,16 +119,16 @@ def test_tick_labels_do_not_touch_on_a_narrow_screen():
     figures.draw_line(axes, dict(zip(sizes, sizes, strict=True)), figures.BUGGY, "a", unit="count")
     figures.count_axis(axes.xaxis, sizes)
     wide, narrow = html(figure).split('<svg class="narrow"')
-    written = [sum(f">{size:,}<" in part.split("<details")[0] for size in sizes) for part in (wide, narrow)]
-    assert written[1] < written[0] <= len(sizes) and ">1,048,576<" in narrow
+    n_labels = [sum(f">{size:,}<" in part.split("<details")[0] for size in sizes) for part in (wide, narrow)]
+    assert n_labels[1] < n_labels[0] <= len(sizes) and ">1,048,576<" in narrow
 
 
 @pytest.mark.slow
-def test_every_figure_of_the_reference_records_has_its_numbers_and_words_of_its_own():
+def test_every_figure_of_the_reference_records_has_its_numbers_and_a_distinct_description():
     alts = []
     for path in sorted((ROOT / "results").glob("*/[0-9]*.jsonl")):
         for name, plot in plots_of(path.stem).items():
-            if name == "plot_random_updates":  # its records are another file
+            if name == "plot_random_updates":  # its records are in another file
                 continue
             figure = plot(read_records(path))
             assert len(figure.rows) >= 2 and len(figure.alt()) > 60, name

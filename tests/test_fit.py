@@ -1,4 +1,4 @@
-"""Plans for tianshou against the real thing: the same update, counted and measured."""
+"""Plans for tianshou against real updates: the same update, counted and measured."""
 
 import random
 
@@ -34,7 +34,7 @@ def test_tensors_are_planned_to_the_byte(name, sizes):
 
 
 class Observed(nn.Module):
-    """A network with a normaliser before it, whose buffers are no weights."""
+    """A network with a normaliser before it, whose buffers are not weights."""
 
     def __init__(self, outputs):
         super().__init__()
@@ -59,7 +59,7 @@ def shared_trunk():
     return with_bodies(nn.Sequential(trunk, nn.Linear(512, ACTIONS)), nn.Sequential(trunk, nn.Linear(512, 1)))
 
 
-def used():
+def already_used():
     actor, critic = with_bodies(Observed(ACTIONS), Observed(1))
     actor(np.zeros((2, FEATURES), np.float32))
     return actor, critic
@@ -73,7 +73,7 @@ def batch_norms():
     "networks, continuous",
     [
         (shared_trunk, False),
-        (used, False),
+        (already_used, False),
         (batch_norms, False),
         (lambda: (DiscreteActor(FEATURES, ACTIONS), VectorCritic(FEATURES).double().float()), False),
         (lambda: (GaussianActor(FEATURES, 50), VectorCritic(FEATURES)), True),
@@ -83,14 +83,14 @@ def batch_norms():
 def test_other_networks_are_planned_as_exactly(networks, continuous):
     space = spaces.Box(-1, 1, (50,)) if continuous else CHOICE
     sizes = {"rollout": 130, "max_batchsize": 32, "batch_size": 32}
-    found = run_tianshou("tianshou-ppo", networks, VECTORS, space, torch.optim.Adam, **sizes)
+    measured = run_tianshou("tianshou-ppo", networks, VECTORS, space, torch.optim.Adam, **sizes)
     planned = plan(*networks(), VECTORS, space, **sizes, device="cpu")
-    for stage, (tensors, _) in found.items():
+    for stage, (tensors, _) in measured.items():
         assert planned.stages[stage] == pytest.approx(tensors, rel=1e-3), stage
 
 
 @pytest.mark.slow
-def test_networks_keep_their_precision_unless_told():
+def test_networks_keep_their_precision_by_default():
     class Double(DiscreteActor):
         def forward(self, obs, state=None, info=None, **_):
             return self.body(torch.as_tensor(obs).double()), state
@@ -101,8 +101,8 @@ def test_networks_keep_their_precision_unless_told():
 
     double = Double(FEATURES, ACTIONS).double(), DoubleCritic(FEATURES).double()
     in_double = plan(*double, VECTORS, CHOICE, rollout=64)
-    single = make_plan("mlp", rollout=64, device="cuda")
-    assert in_double.stages["learn"] > 1.7 * single.stages["learn"]
+    in_single = make_plan("mlp", rollout=64, device="cuda")
+    assert in_double.stages["learn"] > 1.7 * in_single.stages["learn"]
 
 
 @pytest.mark.slow
@@ -112,15 +112,15 @@ def test_many_chunks_are_extrapolated_to_the_byte():
 
 
 def random_sizes(name, seed):
-    numbers = random.Random(f"{name} {seed}")
-    most = {"nature": 160, "residual": 50}.get(name, 800)
-    return numbers.randint(16, most), numbers.randint(4, most), numbers.randint(2, most)
+    rng = random.Random(f"{name} {seed}")
+    largest = {"nature": 160, "residual": 50}.get(name, 800)
+    return rng.randint(16, largest), rng.randint(4, largest), rng.randint(2, largest)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FASTEST_FIRST)
-def test_what_is_said_to_fit_fits(name):
-    for seed in range(13):  # of each of the four networks
+def test_sizes_planned_to_fit_do_fit(name):
+    for seed in range(13):  # for each of the four networks
         rollout, max_batchsize, batch_size = sizes = random_sizes(name, seed)
         planned = make_plan(name, rollout=rollout, max_batchsize=max_batchsize, batch_size=batch_size)
         assert_close(planned, measured_tianshou(name, *sizes))

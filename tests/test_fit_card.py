@@ -1,4 +1,4 @@
-"""What only a plan for a card has: copies, the optimizer's operators, what libraries keep."""
+"""Memory that only a plan for a card has: copies, the optimizer's operators, the libraries' workspaces."""
 
 import pytest
 import torch
@@ -33,31 +33,31 @@ def test_on_a_card_the_optimizer_works_on_all_parameters_at_once():
         plan(Deep(), VectorCritic(FEATURES), VECTORS, CHOICE, rollout=4, batch_size=2, device=device).stages["learn"]
         for device in ("cuda", "cpu")
     )
-    assert on_card - on_cpu > 7 * 512 * 512 * 4  # a square root for each layer, where it was one for all in turn
+    assert on_card - on_cpu > 7 * 512 * 512 * 4  # a square root of each layer at once, on the CPU one at a time
 
 
-def test_what_a_cards_libraries_keep_is_in_every_margin(monkeypatch):
+def test_the_workspaces_of_a_cards_libraries_are_in_every_margin(monkeypatch):
     without = make_plan("mlp", rollout=64)
     monkeypatch.setattr(operators, "_workspaces", lambda device: 32 * MIB)
-    kept = make_plan("mlp", rollout=64)
-    assert kept.stages == without.stages
-    for stage, needed in kept.needed.items():
+    with_workspaces = make_plan("mlp", rollout=64)
+    assert with_workspaces.stages == without.stages
+    for stage, needed in with_workspaces.needed.items():
         assert needed - without.needed[stage] == pytest.approx(32 * MIB * (1 + RESERVE), abs=2), stage
 
 
 def test_operators_are_measured_on_the_device_that_is_planned_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    devices = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: devices.append(device) or torch.device("cpu"))
     for device in ("cpu", "cuda"):
         make_plan("mlp", rollout=64, device=device)
-    assert asked == ["cpu", "auto"]  # without a GPU, a plan for a card has what this machine can tell
+    assert devices == ["cpu", "auto"]  # without a GPU, a plan for a card uses what this machine can measure
 
 
 def test_layers_that_a_card_has_other_operators_for_are_measured_on_the_cpu(monkeypatch):
-    asked = []
-    monkeypatch.setattr(planner, "resolve_device", lambda device: asked.append(device) or torch.device("cpu"))
+    devices = []
+    monkeypatch.setattr(planner, "resolve_device", lambda device: devices.append(device) or torch.device("cpu"))
     make_plan("recurrent", rollout=64, device="cuda")
-    assert asked == ["cpu"]
+    assert devices == ["cpu"]
 
 
 @pytest.mark.gpu
@@ -71,5 +71,5 @@ def test_a_plan_for_a_card_holds_on_it(name):
     for _ in range(2):
         torch.cuda.reset_peak_memory_stats()
         algorithm._update_with_batch(preprocess(algorithm, *rows), batch_size, 1)
-        found = torch.cuda.max_memory_allocated()
-    assert found <= planned.peak_bytes <= (1 + MARGIN) * found
+        measured = torch.cuda.max_memory_allocated()
+    assert measured <= planned.peak_bytes <= (1 + MARGIN) * measured

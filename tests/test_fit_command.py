@@ -26,9 +26,9 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     (tmp_path / "mine.py").write_text(BUILDER)
     table = run_cli("fit", "mine:build", "--gib", 0.001, "--rollout", 2048)
     assert table.returncode == 1 and "does not fit" in table.stdout and "largest batch_size" in table.stdout
-    answer = json.loads(run_cli("fit", "mine:build", "--gib", 8, "--rollout", 2048, "--json").stdout)
-    assert answer["fits"] and answer["failing_stage"] is None
-    assert set(answer["stages_bytes"]) == set(answer["margins_bytes"]) == {"collect", "preprocess", "learn"}
+    report = json.loads(run_cli("fit", "mine:build", "--gib", 8, "--rollout", 2048, "--json").stdout)
+    assert report["fits"] and report["failing_stage"] is None
+    assert set(report["stages_bytes"]) == set(report["margins_bytes"]) == {"collect", "preprocess", "learn"}
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_the_command_names_the_defaults_it_takes(monkeypatch, tmp_path):
         ("mine:leaves", "SystemExit"),
     ],
 )
-def test_a_builder_that_is_none_is_explained(run_cli, tmp_path, builder, message):
+def test_an_invalid_builder_is_explained(run_cli, tmp_path, builder, message):
     (tmp_path / "mine.py").write_text(BUILDER)
-    done = run_cli("fit", builder, "--gib", 8)
-    assert done.returncode == 2 and re.search(message, done.stderr.replace("\n", " "))
+    completed = run_cli("fit", builder, "--gib", 8)
+    assert completed.returncode == 2 and re.search(message, completed.stderr.replace("\n", " "))

@@ -1,4 +1,4 @@
-"""The largest sizes that fit, and that larger ones don't."""
+"""The largest sizes fit, and larger ones don't."""
 
 import pytest
 import torch
@@ -9,17 +9,17 @@ from rlrepro.fit import plan_update
 from .fit_networks import make_plan
 
 
-@pytest.mark.filterwarnings("error")  # a minibatch of one, which is tried, has no standard deviation
+@pytest.mark.filterwarnings("error")  # the search tries a minibatch of one, which has no standard deviation
 @pytest.mark.slow
 @pytest.mark.parametrize("rollout", [256, 509, 512])
 def test_the_largest_sizes_fit_and_larger_ones_do_not(rollout):
     planned = make_plan("nature", rollout=rollout, max_batchsize=64, batch_size=64)
     gib = 110 / 2**10
-    fits = {"batch_size": planned.largest_batch_size(gib), "max_batchsize": planned.largest_max_batchsize(gib)}
-    assert make_plan("nature", rollout=rollout, **fits).fits(gib)
-    for name in fits:
-        for more in (1, 2, 5, 30):
-            assert not make_plan("nature", rollout=rollout, **{**fits, name: fits[name] + more}).fits(gib), name
+    largest = {"batch_size": planned.largest_batch_size(gib), "max_batchsize": planned.largest_max_batchsize(gib)}
+    assert make_plan("nature", rollout=rollout, **largest).fits(gib)
+    for name in largest:
+        for extra in (1, 2, 5, 30):
+            assert not make_plan("nature", rollout=rollout, **{**largest, name: largest[name] + extra}).fits(gib), name
     assert planned.largest_batch_size(8) == rollout and planned.largest_batch_size(0.001) == 0
 
 
@@ -38,9 +38,9 @@ def test_sizes_that_do_not_divide_each_other():
     planned = make_plan("mlp", rollout=1000, max_batchsize=64, batch_size=1000, device="cuda")
     gib = planned.at(rollout=24_000).peak_bytes / 2**30
     assert planned.largest_rollout(gib) == 24_000 and planned.at(rollout=24_000).fits(gib)
-    small = planned.at(max_batchsize=52).needed["preprocess"] / 2**30
-    found = planned.largest_max_batchsize(small)
-    assert found >= 52 and planned.at(max_batchsize=found).needed["preprocess"] <= small * 2**30
+    gib_for_52 = planned.at(max_batchsize=52).needed["preprocess"] / 2**30
+    largest = planned.largest_max_batchsize(gib_for_52)
+    assert largest >= 52 and planned.at(max_batchsize=largest).needed["preprocess"] <= gib_for_52 * 2**30
 
 
 @pytest.mark.slow
@@ -48,9 +48,9 @@ def test_sizes_that_do_not_divide_each_other():
 def test_the_longest_rollout_is_found_between_multiples(batch_size):
     planned = make_plan("mlp", rollout=1000, max_batchsize=256, batch_size=batch_size, device="cuda")
     gib = planned.at(rollout=5888).peak_bytes / 2**30
-    found = planned.largest_rollout(gib)
-    assert found >= 5888 and planned.at(rollout=found).fits(gib)
-    assert not any(planned.at(rollout=found + more).fits(gib) for more in (1, 7, 100, 1000, 5000))
+    longest = planned.largest_rollout(gib)
+    assert longest >= 5888 and planned.at(rollout=longest).fits(gib)
+    assert not any(planned.at(rollout=longest + extra).fits(gib) for extra in (1, 7, 100, 1000, 5000))
 
 
 @pytest.mark.slow

@@ -25,11 +25,11 @@ def sb3_model(name, rollout, batch_size):
 @pytest.mark.parametrize("sizes", [(64, 32), (100, 30)])
 def test_sb3_is_planned_by_its_own_code(name, sizes):
     model = cache(partial(sb3_model, name, *sizes))
-    found = library_runs.run_sb3(model)
+    measured = library_runs.run_sb3(model)
     planned = plan(model().policy, rollout=sizes[0], batch_size=sizes[1], library="sb3-ppo", device="cpu")
-    assert_close(planned, found)
+    assert_close(planned, measured)
     if name != "recurrent":
-        assert planned.stages["learn"] == pytest.approx(found["learn"][0], abs=256)  # a vector of a minibatch
+        assert planned.stages["learn"] == pytest.approx(measured["learn"][0], abs=256)  # a vector of a minibatch
 
 
 @pytest.mark.slow
@@ -69,21 +69,21 @@ def measured_torchrl(name, rollout, batch_size):
         rows = {}
 
         def collect():
-            observed = torch.zeros((rollout, *space_of(name).shape), dtype=dtype)
-            data = TensorDict({"observation": observed}, [rollout])
+            observations = torch.zeros((rollout, *space_of(name).shape), dtype=dtype)
+            data = TensorDict({"observation": observations}, [rollout])
             data.update({"logits": torch.zeros(rollout, ACTIONS), "action": torch.zeros(rollout, dtype=torch.int64)})
             data["action_log_prob"] = torch.zeros(rollout)
-            ends = {key: torch.zeros(rollout, 1, dtype=torch.bool) for key in ("done", "terminated", "truncated")}
-            following = {"observation": torch.zeros_like(observed), "reward": torch.zeros(rollout, 1), **ends}
-            rows["data"] = data.set("next", TensorDict(following, [rollout]))
+            done_flags = {key: torch.zeros(rollout, 1, dtype=torch.bool) for key in ("done", "terminated", "truncated")}
+            next_data = {"observation": torch.zeros_like(observations), "reward": torch.zeros(rollout, 1), **done_flags}
+            rows["data"] = data.set("next", TensorDict(next_data, [rollout]))
 
         def advantages():
             with torch.no_grad():
                 advantage(rows["data"])
 
         def learn():
-            for chosen in torch.randperm(rollout).split(batch_size):
-                losses = loss(rows["data"][chosen])
+            for indices in torch.randperm(rollout).split(batch_size):
+                losses = loss(rows["data"][indices])
                 (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
                 optimizer.step()
                 optimizer.zero_grad()
@@ -91,9 +91,9 @@ def measured_torchrl(name, rollout, batch_size):
         stages = {"collected": collect, "preprocess": advantages, "learn": learn}
         library_runs.measured(stages, card)
         rows.clear()
-        found = library_runs.measured(stages, card)
-    del found["collected"]
-    return found
+        peaks = library_runs.measured(stages, card)
+    del peaks["collected"]
+    return peaks
 
 
 @pytest.mark.slow
@@ -102,12 +102,12 @@ def measured_torchrl(name, rollout, batch_size):
 def test_torchrl_is_planned_by_its_own_code(name, sizes):
     networks = torchrl_networks(name)
     rollout, batch_size = sizes
-    given = {"rollout": rollout, "batch_size": batch_size, "library": "torchrl-ppo", "device": "cpu"}
-    planned = plan(*networks, space_of(name), CHOICE, **given)
-    found = measured_torchrl(name, *sizes)
-    assert_close(planned, found)
+    options = {"rollout": rollout, "batch_size": batch_size, "library": "torchrl-ppo", "device": "cpu"}
+    planned = plan(*networks, space_of(name), CHOICE, **options)
+    measured = measured_torchrl(name, *sizes)
+    assert_close(planned, measured)
     if name != "recurrent":
-        assert_exact(planned, found)
+        assert_exact(planned, measured)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Our own learners and TorchRL's losses, planned, and run."""
+"""Our own learners and TorchRL's losses, planned and run."""
 
 from functools import partial
 
@@ -70,7 +70,7 @@ LOSSES = {
 
 def make(name, device="cpu", buffer_size=STORED):
     loss = LOSSES[name]().to(device)
-    optimizer = torch.optim.Adam(each for each in loss.parameters() if each.requires_grad)
+    optimizer = torch.optim.Adam(parameter for parameter in loss.parameters() if parameter.requires_grad)
     updater = None if name == "ClipPPO" else SoftUpdate(loss, eps=0.995)
     return loss, optimizer, ReplayBuffer(storage=LazyTensorStorage(buffer_size), batch_size=ROWS), updater
 
@@ -79,9 +79,9 @@ def transitions(name, rows):
     action = torch.rand(rows, ACT)
     if name == "DQN":
         action = nn.functional.one_hot(torch.zeros(rows, dtype=torch.long), ACT)
-    ends = {each: torch.zeros(rows, 1, dtype=torch.bool) for each in ("done", "terminated")}
-    following = {"observation": torch.randn(rows, OBS), "reward": torch.zeros(rows, 1), **ends}
-    data = {"observation": torch.randn(rows, OBS), "action": action, "next": TensorDict(following, [rows])}
+    done_flags = {key: torch.zeros(rows, 1, dtype=torch.bool) for key in ("done", "terminated")}
+    next_data = {"observation": torch.randn(rows, OBS), "reward": torch.zeros(rows, 1), **done_flags}
+    data = {"observation": torch.randn(rows, OBS), "action": action, "next": TensorDict(next_data, [rows])}
     if name == "ClipPPO":
         data |= {"action_log_prob": torch.zeros(rows), "advantage": torch.randn(rows, 1)}
         data |= {"value_target": torch.randn(rows, 1)}
@@ -89,17 +89,17 @@ def transitions(name, rows):
 
 
 def filled(name):
-    made = make(name)
-    for rows in (STORED, 1):  # a buffer keeps the indices of what was last written
-        made[2].extend(transitions(name, rows))
-    return made
+    state = make(name)
+    for rows in (STORED, 1):  # a buffer keeps the indices of its last write
+        state[2].extend(transitions(name, rows))
+    return state
 
 
-def update(made):
-    loss, optimizer, buffer, updater = made
+def update(state):
+    loss, optimizer, buffer, updater = state
     batch = buffer.sample()
     losses = loss(batch)
-    sum(each for key, each in losses.items() if key.startswith("loss")).backward()
+    sum(term for key, term in losses.items() if key.startswith("loss")).backward()
     optimizer.step()
     optimizer.zero_grad()
     if updater is not None:
@@ -130,10 +130,10 @@ def q_network():
 
 
 def batch(rows):
-    ends = {"reward": torch.zeros(rows, 1), "terminated": torch.zeros(rows, 1, dtype=torch.bool)}
-    following = TensorDict({"observation": torch.randn(rows, OBS), **ends}, [rows])
+    outcome = {"reward": torch.zeros(rows, 1), "terminated": torch.zeros(rows, 1, dtype=torch.bool)}
+    next_data = TensorDict({"observation": torch.randn(rows, OBS), **outcome}, [rows])
     action = torch.zeros(rows, dtype=torch.long)
-    return TensorDict({"observation": torch.randn(rows, OBS), "action": action, "next": following}, [rows])
+    return TensorDict({"observation": torch.randn(rows, OBS), "action": action, "next": next_data}, [rows])
 
 
 def with_buffer(learner):
@@ -164,5 +164,5 @@ OURS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_our_learners_are_planned_to_the_byte(name):
-    made, step = OURS[name]
-    assert plan_update(made, step, device="cpu").stages["update"] == measured(made, step)
+    make, step = OURS[name]
+    assert plan_update(make, step, device="cpu").stages["update"] == measured(make, step)

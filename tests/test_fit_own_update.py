@@ -1,4 +1,4 @@
-"""Updates of one's own: planned to the byte, and against a card that tells what is on it."""
+"""The user's own updates: planned to the byte, and compared with a virtual card that counts live bytes."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_six_single_file_updates_are_planned_to_the_byte(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", own_updates.UPDATES)
-def test_what_a_script_moves_to_the_card_is_on_it(name, monkeypatch):
+def test_tensors_that_a_script_moves_to_the_card_are_on_it(name, monkeypatch):
     make, step = own_updates.UPDATES[name]
     on_cpu = plan_update(make, step, device="cpu")
     monkeypatch.setattr(own_updates, "DEVICE", "cuda")
@@ -184,7 +184,7 @@ def on_host(state):
         (on_host, "cuda", "the update uses nothing on cuda"),
     ],
 )
-def test_what_cant_be_planned_is_named_with_its_line(step, device, message):
+def test_code_that_cant_be_planned_is_named_with_its_line(step, device, message):
     with pytest.raises(CannotPlan, match=message):
         plan_update(Tiny, step, device=device)
 
@@ -222,13 +222,13 @@ def test_masks_that_keep_every_row_are_planned_to_the_byte():
 
 
 def test_compiled_code_gets_real_arrays():
-    """It fills them, and would write beyond an array that takes no memory. A plan within a plan changes nothing."""
-    count = 2**18  # each takes 2 MiB
+    """It fills them, and would write beyond an array without memory. A plan within a plan changes nothing."""
+    count = 2**18  # one array takes 2 MiB
 
     def step(network):
-        drawn = [np.random.randint(0, 5, size=count), np.random.default_rng(0).standard_normal(count)]
-        assert all(len(np.unique(each)) > 1 for each in drawn)
-        assert squareform(pdist(drawn[1][:1000, None])).any()  # SciPy's, as in rewards for novelty
+        samples = [np.random.randint(0, 5, size=count), np.random.default_rng(0).standard_normal(count)]
+        assert all(len(np.unique(array)) > 1 for array in samples)
+        assert squareform(pdist(samples[1][:1000, None])).any()  # SciPy's, as in rewards for novelty
         network(torch.ones(4, 3, device="cuda")).sum().backward()
 
     with HostArrays():

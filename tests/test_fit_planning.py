@@ -1,4 +1,4 @@
-"""Planning takes no memory, leaves alone what is around it, and makes a value."""
+"""Planning takes no memory, leaves the surrounding code's state alone, and returns a value."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from .fit_networks import CHOICE, TIANSHOU, VECTORS, make_plan
 
 @pytest.mark.slow
 @pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode, lambda: VirtualCard(0.0001, device="cpu")])
-def test_what_is_around_a_plan_changes_nothing(around):
+def test_contexts_around_a_plan_change_nothing(around):
     networks, expected = TIANSHOU["mlp"](), make_plan("mlp", rollout=64, batch_size=16)
     with around():
         planned = plan(*networks, VECTORS, CHOICE, rollout=64, batch_size=16, device="cpu")
@@ -31,7 +31,7 @@ def test_plans_can_be_made_in_several_threads():
     expected = make_plan("mlp", rollout=128).stages
     with ThreadPoolExecutor(3) as pool:
         plans = [pool.submit(lambda: make_plan("mlp", rollout=64).at(rollout=128)) for _ in range(4)]
-    assert all(each.result().stages == expected for each in plans)
+    assert all(future.result().stages == expected for future in plans)
 
 
 @pytest.mark.slow
@@ -48,8 +48,8 @@ planned = plan(*visual_networks("nature"), spaces.Box(0, 255, (4, 84, 84), np.ui
 (resident,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(planned.peak_bytes, int(resident.split()[1]) * 1024)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    peak, resident = map(int, done.stdout.split()[-2:])
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    peak, resident = map(int, completed.stdout.split()[-2:])
     assert peak > 100e9 and resident < 1e9
 
 
@@ -72,7 +72,7 @@ def test_networks_larger_than_this_machine_are_planned_on_the_meta_device():
 
 def test_planning_leaves_networks_and_random_numbers_alone():
     actor, critic = TIANSHOU["mlp"]()
-    before = [each.clone() for each in actor.parameters()]
+    before = [parameter.clone() for parameter in actor.parameters()]
     numbers = []
     for planning in (False, True):
         torch.manual_seed(0)
@@ -82,4 +82,4 @@ def test_planning_leaves_networks_and_random_numbers_alone():
         numbers.append((torch.rand(1).item(), np.random.random()))
     assert numbers[0] == numbers[1]
     assert all(torch.equal(a, b) for a, b in zip(before, actor.parameters(), strict=True))
-    assert all(each.grad is None for each in actor.parameters())
+    assert all(parameter.grad is None for parameter in actor.parameters())

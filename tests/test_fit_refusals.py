@@ -1,4 +1,4 @@
-"""What can't be planned is refused, with the name of the argument or the operator."""
+"""plan refuses what it can't plan, with the name of the argument or the operator."""
 
 import pytest
 import torch
@@ -36,17 +36,17 @@ from .fit_networks import CHOICE, FRAMES, TIANSHOU, VECTORS
 )
 def test_bad_arguments_are_named(change, message):
     actor, critic = TIANSHOU["mlp"]()
-    given = {"actor": actor, "critic": critic, "obs_space": VECTORS, "act_space": CHOICE, "rollout": 64, **change}
+    arguments = {"actor": actor, "critic": critic, "obs_space": VECTORS, "act_space": CHOICE, "rollout": 64, **change}
     with pytest.raises(CannotPlan, match=message):
-        plan(**given)
+        plan(**arguments)
 
 
-def test_a_network_whose_shapes_follow_its_numbers_is_refused_by_name_of_the_operator():
+def test_a_network_with_data_dependent_shapes_is_refused_with_the_operators_name():
     class Looks(DiscreteActor):
         def forward(self, obs, state=None, info=None, **_):
             rows = torch.as_tensor(obs)
-            chosen = rows[rows.sum(1) >= 0]
-            return self.body(chosen), state
+            selected = rows[rows.sum(1) >= 0]
+            return self.body(selected), state
 
     with pytest.raises(CannotPlan, match="nonzero"):
         plan(Looks(FEATURES, ACTIONS), TIANSHOU["mlp"]()[1], VECTORS, CHOICE, rollout=64)

@@ -1,4 +1,4 @@
-"""What a plan says that the allocator reserves."""
+"""The memory that the allocator reserves, according to a plan."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def step(state, batch_size=1024):
     optimizer.step()
 
 
-def test_a_plan_knows_what_is_reserved():
+def test_a_plan_includes_the_reserved_memory():
     planned = plan_update(make, step, batch_size=1024, device="cpu")
     reserved = planned.reserved()
     # the weights, the batch, its result and what operators need, of 4 MiB each; the loss lies in a small segment
@@ -29,8 +29,8 @@ def test_a_plan_knows_what_is_reserved():
     assert reserved.allocated_bytes == pytest.approx(planned.needed["update"] / (1 + RESERVE), abs=3 * 512)
     assert reserved.reserved_bytes == LARGE_SEGMENT + SMALL_SEGMENT
     assert reserved.outside_bytes == 512 * MIB and "reserved" in str(reserved)
-    most = (reserved.reserved_bytes + reserved.outside_bytes) / 2**30
-    assert reserved.fits(most) and not reserved.fits(0.5 + 10 / 1024)
+    total_gib = (reserved.reserved_bytes + reserved.outside_bytes) / 2**30
+    assert reserved.fits(total_gib) and not reserved.fits(0.5 + 10 / 1024)
     assert planned.reserved(reserve_gib=0).fits(reserved.reserved_bytes / 2**30)
 
 
@@ -58,34 +58,34 @@ def test_target_networks_with_batch_norm_count_once():
             with torch.no_grad():
                 network(torch.zeros(2, 256))
 
-    one = (256 * 256 + 5 * 256) * 4 + 8
-    assert 2 * one <= plan_update(make_two, use, device="cpu").stages["update"] < 2.1 * one
+    network_bytes = (256 * 256 + 5 * 256) * 4 + 8
+    assert 2 * network_bytes <= plan_update(make_two, use, device="cpu").stages["update"] < 2.1 * network_bytes
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("sizes", [(4096,), (4000, 4500, 5000)])
 def test_a_card_reserves_what_is_planned(sizes):
-    def make_there():
+    def make_on_card():
         network = nn.Linear(1024, 1024, bias=False).to("cuda")
         return network, torch.optim.SGD(network.parameters(), lr=0.1)
 
-    def step_there(state, batch_size=1024):
+    def step_on_card(state, batch_size=1024):
         network, optimizer = state
         optimizer.zero_grad()
         network(torch.zeros(batch_size, 1024, device="cuda")).sum().backward()
         optimizer.step()
 
-    first, *others = [plan_update(make_there, step_there, batch_size=size, device="cuda") for size in sizes]
-    planned = first.reserved(*others)
+    first, *later = [plan_update(make_on_card, step_on_card, batch_size=size, device="cuda") for size in sizes]
+    planned = first.reserved(*later)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_reserved()
-    state = make_there()
+    state = make_on_card()
     for size in sizes:
         for _ in range(2):
-            step_there(state, size)
-    found = torch.cuda.max_memory_reserved() - before
-    assert planned.reserved_bytes == pytest.approx(found, abs=64 * MIB)  # a workspace of cuBLAS
+            step_on_card(state, size)
+    measured = torch.cuda.max_memory_reserved() - before
+    assert planned.reserved_bytes == pytest.approx(measured, abs=64 * MIB)  # a workspace of cuBLAS
 
 
 def test_libraries_have_no_trace_yet():

@@ -1,4 +1,4 @@
-"""An update of RLlib's PPO learner, planned, and run."""
+"""An update of RLlib's PPO learner, planned and run."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def config():
-    made = PPOConfig().training(train_batch_size_per_learner=ROWS, minibatch_size=MINIBATCH, num_epochs=1)
+    ppo_config = PPOConfig().training(train_batch_size_per_learner=ROWS, minibatch_size=MINIBATCH, num_epochs=1)
     model = DefaultModelConfig(conv_filters=[[16, 4, 2], [32, 4, 2]], head_fcnet_hiddens=[64])
-    return made.rl_module(model_config=model).learners(num_learners=0, num_gpus_per_learner=0)
+    return ppo_config.rl_module(model_config=model).learners(num_learners=0, num_gpus_per_learner=0)
 
 
 def test_the_value_pass_is_planned_as_the_learner_runs_it(config):

@@ -23,7 +23,7 @@ MODELS = {  # name: class, policy, observations, actions, arguments
 }
 
 
-def build(name, **more):
+def build(name, **overrides):
     import stable_baselines3
     from stable_baselines3.common.logger import Logger
 
@@ -32,7 +32,7 @@ def build(name, **more):
     class Env(gym.Env):
         observation_space, action_space = obs_space, act_space
 
-    model = getattr(stable_baselines3, algorithm)(policy, Env(), device="cpu", **{**arguments, **more})
+    model = getattr(stable_baselines3, algorithm)(policy, Env(), device="cpu", **{**arguments, **overrides})
     model.set_logger(Logger(None, []))
     return model
 
@@ -56,21 +56,21 @@ def test_an_update_is_planned_as_the_model_runs_it(name):
         train(model)
         card.restart_peak()
         train(model)
-        found = card.peak_bytes
-    assert plan_model(model, device="cpu").stages["learn"] == pytest.approx(found, abs=300)  # a vector of a minibatch
+        peak = card.peak_bytes
+    assert plan_model(model, device="cpu").stages["learn"] == pytest.approx(peak, abs=300)  # a vector of a minibatch
 
 
 @pytest.mark.slow
 def test_a_replay_buffer_of_frames_counts_next_observations_and_bytes():
     model, frame = build("DQN of frames"), 4 * 84 * 84
-    few, many = (plan_model(model, buffer_size=size) for size in (10_000, 1_000_000))
-    per_transition = (many.host_bytes - few.host_bytes) / 990_000
+    small, large = (plan_model(model, buffer_size=size) for size in (10_000, 1_000_000))
+    per_transition = (large.host_bytes - small.host_bytes) / 990_000
     assert 2 * frame < per_transition < 2 * frame + 32  # observation, next observation, and a few numbers
     shared = build(
         "DQN of frames", optimize_memory_usage=True, replay_buffer_kwargs={"handle_timeout_termination": False}
     )
-    assert plan_model(shared, buffer_size=1_000_000).host_bytes == pytest.approx(many.host_bytes / 2, rel=0.01)
-    assert many.stages == few.stages
+    assert plan_model(shared, buffer_size=1_000_000).host_bytes == pytest.approx(large.host_bytes / 2, rel=0.01)
+    assert large.stages == small.stages
 
 
 @pytest.mark.slow
@@ -84,10 +84,10 @@ def test_the_largest_batch_of_a_model():
 def test_a_minibatch_is_at_most_the_rollout_and_sizes_that_are_tried_print_no_warnings(recwarn):
     planned = plan_model(build("PPO"), n_steps=500, batch_size=300, device_memory_gib=8)
     assert planned.largest_batch_size() == 500 and planned.at(n_steps=700).largest_batch_size() == 700
-    assert not [str(each.message) for each in recwarn if each.category is UserWarning]
+    assert not [str(warning.message) for warning in recwarn if warning.category is UserWarning]
 
 
-def test_what_to_pass_instead_of_a_model_or_policy_is_said():
+def test_the_error_names_what_to_pass_instead_of_a_model_or_policy():
     model = build("PPO")
     with pytest.raises(CannotPlan, match=r"plan_model\(model\), or pass model.policy"):
         plan(model, rollout=64)

@@ -1,4 +1,4 @@
-"""`rlrepro fit train.py`: finds the update of a file, and says what it lacks."""
+"""`rlrepro fit train.py` finds the update of a file, and names what the file lacks."""
 
 import json
 
@@ -49,8 +49,8 @@ def planned(tmp_path, text, name=None, arguments=(), **sizes):
 @pytest.mark.parametrize("text", [MARKED, DECORATED, MAIN, FLAT], ids=["marked", "marked training", "script", "flat"])
 def test_the_update_of_a_file_is_found_and_planned_on_a_card(tmp_path, text):
     by_name = planned(tmp_path, NAMED, batch_size=512)
-    found = planned(tmp_path, text)
-    assert found.stages["update"] == by_name.stages["update"] > 512 * 64 * 4 and found.fits()
+    from_file = planned(tmp_path, text)
+    assert from_file.stages["update"] == by_name.stages["update"] > 512 * 64 * 4 and from_file.fits()
     assert not (tmp_path / "runs").exists()
 
 
@@ -83,7 +83,7 @@ def test_sizes_reach_a_script_as_options(tmp_path):
         (MAIN.replace("1000", "3"), None, {}, "ended before an optimizer had made"),
     ],
 )
-def test_what_a_file_lacks_is_said(tmp_path, text, name, sizes, message):
+def test_the_error_names_what_a_file_lacks(tmp_path, text, name, sizes, message):
     with pytest.raises(CannotPlan, match=message):
         planned(tmp_path, text, name, **sizes)
 
@@ -93,8 +93,8 @@ def test_the_command_searches_the_batch_size(tmp_path):
     (tmp_path / "train.py").write_text(MARKED)
     text, fits = describe_plan(f"{tmp_path}/train.py", 0.01)
     assert fits and "update" in text and "largest batch_size" in text
-    answer = json.loads(describe_plan(f"{tmp_path}/train.py:learn", 0.01, as_json=True)[0])
-    assert answer["batch_size"] == 512 and answer["largest_batch_size"] > 1024
+    report = json.loads(describe_plan(f"{tmp_path}/train.py:learn", 0.01, as_json=True)[0])
+    assert report["batch_size"] == 512 and report["largest_batch_size"] > 1024
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_a_script_that_trains_in_a_pool_is_refused_and_does_not_hang(tmp_path, r
         'if __name__ == "__main__":\n    from multiprocessing import Pool\n'
         "    with Pool(2) as pool:\n        pool.map(train, range(2))\n"
     )
-    done = run_cli("fit", tmp_path / "train.py", "--gib", "1", timeout=120)
-    assert done.returncode == 2 and "it trains in processes that it forks" in done.stderr
+    completed = run_cli("fit", tmp_path / "train.py", "--gib", "1", timeout=120)
+    assert completed.returncode == 2 and "it trains in processes that it forks" in completed.stderr
 
 
 @pytest.mark.parametrize("text", [MAIN, FLAT], ids=["guarded", "flat"])

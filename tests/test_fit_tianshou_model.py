@@ -21,11 +21,11 @@ ROWS = 128
 def filled(size: int, act_space, buffer=None) -> ReplayBuffer:
     """A buffer of random transitions."""
     buffer = ReplayBuffer(size) if buffer is None else buffer
-    ends = {"terminated": False, "truncated": False}
-    for _ in range(size):
-        step = Batch(obs=OBS.sample(), obs_next=OBS.sample(), act=act_space.sample(), rew=1.0, info={}, **ends)
+    flags = {"terminated": False, "truncated": False}
+    for index in range(size):
+        step = Batch(obs=OBS.sample(), obs_next=OBS.sample(), act=act_space.sample(), rew=1.0, info={}, **flags)
         if isinstance(buffer, VectorReplayBuffer):
-            buffer.add(Batch.stack([step]), buffer_ids=np.array([_ % buffer.buffer_num]))
+            buffer.add(Batch.stack([step]), buffer_ids=np.array([index % buffer.buffer_num]))
         else:
             buffer.add(step)
     return buffer
@@ -45,8 +45,8 @@ def test_an_update_is_planned_as_tianshou_runs_it(name):
             for _ in range(2):
                 algorithm.update(*arguments)
     planned = plan_tianshou(make, OBS, act_space, buffer_size=len(buffer), batch_size=ROWS, device="cpu")
-    found = max(planned.stages["preprocess"], planned.stages["learn"])
-    assert found == pytest.approx(card.peak_bytes, abs=ROWS * 6 * 4)  # one array of actions
+    peak = max(planned.stages["preprocess"], planned.stages["learn"])
+    assert peak == pytest.approx(card.peak_bytes, abs=ROWS * 6 * 4)  # one array of actions
 
 
 @pytest.mark.slow

@@ -39,14 +39,16 @@ def test_all_products_are_there():
 def test_a_folder_passes_its_own_tests_alone(product, tmp_path):
     name = "chunked_tianshou" if product == "tianshou" else product
     shutil.copytree(FIXES / product, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", WITHOUT_RLREPRO, name],
         cwd=tmp_path,
         env=os.environ | {"OMP_NUM_THREADS": "1"},  # networks are small, and other tests may run
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-3000:] + done.stderr[-1000:]
+    assert completed.returncode == 0 and " passed" in completed.stdout, (
+        completed.stdout[-3000:] + completed.stderr[-1000:]
+    )
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -61,8 +63,8 @@ def test_a_folder_is_short(product):
 
 def test_a_folder_that_hides_its_library_says_so(tmp_path):
     shutil.copytree(FIXES / "tianshou", tmp_path / "tianshou")
-    done = subprocess.run([sys.executable, "-c", "import tianshou"], cwd=tmp_path, capture_output=True, text=True)
-    assert "hides the library tianshou" in done.stderr
+    completed = subprocess.run([sys.executable, "-c", "import tianshou"], cwd=tmp_path, capture_output=True, text=True)
+    assert "hides the library tianshou" in completed.stderr
 
 
 def test_a_file_of_a_product_does_not_hide_the_function_it_is_named_after():
@@ -73,5 +75,5 @@ def test_a_file_of_a_product_does_not_hide_the_function_it_is_named_after():
 @pytest.mark.slow
 def test_everything_that_can_be_imported_is_imported_at_once():
     script = "from rlrepro.fixes import *; in_chunks; import pydoc, rlrepro; pydoc.render_doc(rlrepro.fixes)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr

@@ -1,4 +1,4 @@
-"""What the course promises of a GPU, measured on one. All tests here need a CUDA device."""
+"""The course's promises about GPUs, measured on one. All tests here need a CUDA device."""
 
 import itertools
 
@@ -32,8 +32,8 @@ GIB = 2**30
 
 @pytest.fixture(scope="module")
 def releases():
-    with open_releases(BUGGY, FIXED) as found:
-        yield found
+    with open_releases(BUGGY, FIXED) as releases:
+        yield releases
 
 
 @pytest.mark.parametrize("network", ["nature", "residual"])
@@ -63,22 +63,22 @@ def test_the_fixed_release_needs_a_fiftieth_at_4096_rows(releases):
 
 
 def test_a_card_that_stops_the_buggy_release_takes_the_fixed_one(releases):
-    dies, fits = (releases[version].run(logp_old.fits, 8192, 1.0, 64, device="cuda") for version in (BUGGY, FIXED))
-    assert not dies["fits"] and "CUDA out of memory" in dies["error"]
-    assert fits["fits"], fits["error"]
+    buggy, fixed = (releases[version].run(logp_old.fits, 8192, 1.0, 64, device="cuda") for version in (BUGGY, FIXED))
+    assert not buggy["fits"] and "CUDA out of memory" in buggy["error"]
+    assert fixed["fits"], fixed["error"]
 
 
 def test_the_allocators_record_names_the_line_that_fills_the_card(releases):
     settings = settings_for(logp_old_case, "smoke", "cuda")
     size = {"rows": settings.history_rows, "gib": settings.history_gib, "max_batchsize": 64, "device": "cuda"}
-    died, done = (releases[version].run(logp_old.history, **size) for version in (BUGGY, FIXED))
-    assert died["error"] and done["error"] is None
-    most = max(died["live"], key=lambda line: died["live"][line][-1])
-    assert "logp_old" in most
-    assert sum(live[-1] for live in died["live"].values()) <= size["gib"] * GIB
+    buggy, fixed = (releases[version].run(logp_old.history, **size) for version in (BUGGY, FIXED))
+    assert buggy["error"] and fixed["error"] is None
+    largest = max(buggy["live"], key=lambda line: buggy["live"][line][-1])
+    assert "logp_old" in largest
+    assert sum(live[-1] for live in buggy["live"].values()) <= size["gib"] * GIB
 
 
-def test_a_history_is_what_the_allocator_gave_out():
+def test_a_history_matches_the_allocators_count():
     before = torch.cuda.memory_allocated()
     with MemoryHistory(["tests"], device="cuda") as history:
         kept = torch.empty(8 * 2**20, dtype=torch.uint8, device="cuda")
@@ -86,22 +86,22 @@ def test_a_history_is_what_the_allocator_gave_out():
     live = history.live_by_line()
     line = next(line for line in live if "kept = torch.empty" in line)
     assert live[line][-1] == kept.nbytes
-    assert sum(each[-1] for each in live.values()) == before + kept.nbytes
+    assert sum(samples[-1] for samples in live.values()) == before + kept.nbytes
 
 
 @pytest.mark.parametrize("precision", logp_old.precisions("cuda"))
 def test_chunks_change_logp_old_by_rounding_only(releases, precision):
-    whole, chunked = (
+    at_once, chunked = (
         releases[version].run(logp_old.logp_old, 1000, 64, precision, "cuda") for version in (BUGGY, FIXED)
     )
-    allowed = ROUNDING[precision]
-    assert np.max(np.abs(chunked - whole) / np.abs(whole)) <= allowed
+    tolerance = ROUNDING[precision]
+    assert np.max(np.abs(chunked - at_once) / np.abs(at_once)) <= tolerance
 
 
 def test_our_sampler_draws_from_a_storage_on_the_card():
     filled = buffers.buffer(50_000, 60_000, "cuda")
-    drawing = buffers.with_sampler(filled, buffers.sampler("ours"))
-    sample = drawing.sample()
+    sampling_buffer = buffers.with_sampler(filled, buffers.sampler("ours"))
+    sample = sampling_buffer.sample()
     assert sample.device.type == "cuda"
     slices = sample["episode"].reshape(-1, buffers.SLICE_LEN)
     assert (slices == slices[:, :1]).all()
@@ -127,14 +127,14 @@ PLAIN, FACTORED = (sum(a * b for a, b in itertools.pairwise((*before, *HIDDEN, 1
     reason=f"the goal is 5; a pair takes {PLAIN:,} multiply-adds plainly and {FACTORED:,} factored, so that where "
     f"arithmetic takes the time an evaluation is {PLAIN / FACTORED:.2f} times as fast"
 )
-@pytest.mark.parametrize("what", ["update", "evaluation"])
-def test_factored_values_are_five_times_as_fast(what):
+@pytest.mark.parametrize("operation", ["update", "evaluation"])
+def test_factored_values_are_five_times_as_fast(operation):
     size = ARTICLE_ACTIONS, FEATURES, BATCH, "cuda"
     plain, factored = {
         "update": (ours.plain_update, ours.factored_update),
         "evaluation": (ours.plain_values, ours.factored_values),
-    }[what]
-    if what == "update" and ours.planned_peak(plain, *size[:3]) > ours.FREE_SHARE * ours.free_bytes("cuda"):
+    }[operation]
+    if operation == "update" and ours.planned_peak(plain, *size[:3]) > ours.FREE_SHARE * ours.free_bytes("cuda"):
         pytest.skip("the plain update does not fit on this card")
     assert compare(plain(*size), factored(*size), device="cuda").ratio >= 5
 
@@ -149,11 +149,11 @@ def test_factored_values_are_faster_and_not_far_from_their_products():
 
 def test_values_on_the_card_are_those_of_the_cpu():
     torch.manual_seed(0)
-    found = []
+    values = []
     for device in ("cpu", "cuda"):
         torch.manual_seed(0)
         net = ours.FactoredQ(ours.STATE, FEATURES, ours.HIDDEN)
         states, actions = torch.rand(8, ours.STATE), torch.rand(500, FEATURES)
         with torch.no_grad():
-            found.append(net.to(device)(states.to(device), actions.to(device)).cpu())
-    assert torch.allclose(*found, rtol=1e-4, atol=1e-5)
+            values.append(net.to(device)(states.to(device), actions.to(device)).cpu())
+    assert torch.allclose(*values, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ from rlrepro.course.exercises import check, reveal
 
 
 @pytest.mark.parametrize(
-    "guess, said",
+    "guess, text",
     [
         (None, "peak: **measured 4.0 KiB**. (No guess was entered above.)"),
         (4096, "exactly that"),
@@ -19,8 +19,8 @@ from rlrepro.course.exercises import check, reveal
         (np.int64(2048), "2 times too little"),
     ],
 )
-def test_a_number_is_held_against_the_measured_one(guess, said):
-    assert said in reveal(guess, 4096, "B", what="peak").data
+def test_a_number_is_compared_with_the_measured_one(guess, text):
+    assert text in reveal(guess, 4096, "B", what="peak").data
 
 
 def test_words_are_right_or_not():
@@ -34,11 +34,13 @@ def test_words_are_right_or_not():
     assert reveal(None, {"a": "x"}).data == "- a: **measured x**. (No guess was entered above.)"
 
 
-def test_a_check_says_what_is_missing(capsys):
+def test_a_check_names_the_missing_record_or_answer(capsys):
     check("2.1", lambda rows, max_batchsize: 1)
     check("2.1", None)
     check("3.1", lambda length: 1)
-    told = capsys.readouterr().out.splitlines()
-    assert "can't be checked: no record of logp_old.peak_by_chunk" in told[0] and "Run the cells above first" in told[0]
-    assert told[1].startswith("✗ Exercise 2.1: not answered yet")
-    assert "your answer could not be used: TypeError" in told[2]
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "can't be checked: no record of logp_old.peak_by_chunk" in lines[0] and "Run the cells above first" in lines[0]
+    )
+    assert lines[1].startswith("✗ Exercise 2.1: not answered yet")
+    assert "your answer could not be used: TypeError" in lines[2]

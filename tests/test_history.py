@@ -1,4 +1,4 @@
-"""Which line holds the memory: on a CPU for real, and from records as CUDA's allocator keeps them."""
+"""The line that holds the memory: measured on a CPU, and from records in the form of CUDA's allocator."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_a_block_belongs_to_its_line_until_it_is_freed():
     assert max(sum(live.values())) == 12 * MIB and kept.nbytes == 8 * MIB
 
 
-def test_what_was_there_before_and_what_no_line_asked_for_made_have_names_of_their_own():
+def test_earlier_memory_and_memory_of_no_line_have_their_own_names():
     weights = block(2)
     with MemoryHistory(["tests"], device="cpu") as history:
         doubled = weights + weights
@@ -39,13 +39,13 @@ def test_what_was_there_before_and_what_no_line_asked_for_made_have_names_of_the
 
 
 def test_it_ends_where_the_card_is_full():
-    history, held = MemoryHistory(["tests"], device="cpu"), []
+    history, blocks = MemoryHistory(["tests"], device="cpu"), []
     with pytest.raises(torch.OutOfMemoryError), VirtualCard(10 / 1024, device="cpu"), history:
         while True:
-            held.append(block(4))
-    assert ends(history) == {"held.append(block(4))": 8}
-    held.clear()
-    assert ends(history) == {"held.append(block(4))": 8}  # what is freed later is not of this history
+            blocks.append(block(4))
+    assert ends(history) == {"blocks.append(block(4))": 8}
+    blocks.clear()
+    assert ends(history) == {"blocks.append(block(4))": 8}  # what is freed later is not part of this history
 
 
 def test_it_agrees_with_the_cards_account():
@@ -56,8 +56,8 @@ def test_it_agrees_with_the_cards_account():
     assert total.max() == card.peak_bytes and total[-1] == card.live_bytes
 
 
-def frames(*places):
-    return [{"filename": filename, "line": line, "name": "f"} for filename, line in places]
+def frames(*locations):
+    return [{"filename": filename, "line": line, "name": "f"} for filename, line in locations]
 
 
 def test_the_allocators_record_is_read():
@@ -75,12 +75,12 @@ def test_the_allocators_record_is_read():
     assert events == [("ppo.py:7  ", 64), (ELSEWHERE, 32), ("ppo.py:7  ", -64), (BEFORE, -8)]
 
 
-def test_a_folder_is_meant_not_a_part_of_its_name():
+def test_a_folder_matches_by_its_full_name():
     trace = [{"action": "alloc", "addr": 1, "size": 1, "frames": frames(("/tianshou-1.0.0/x.py", 1))}]
     assert list(events_of(trace, frozenset({"tianshou"}))) == [(ELSEWHERE, 1)]
 
 
-def test_nothing_happened():
+def test_a_history_without_allocations_is_empty():
     with MemoryHistory(["tests"], device="cpu") as history:
         np.zeros(10)
     assert history.events == [] and history.live_by_line() == {}

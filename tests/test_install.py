@@ -1,4 +1,4 @@
-"""What `pip install rlrepro` brings: a wheel that is built here, in environments of its own."""
+"""What `pip install rlrepro` installs: a wheel that is built here, in separate environments."""
 
 import os
 import subprocess
@@ -17,13 +17,13 @@ from .conftest import ROOT
 
 pytestmark = pytest.mark.slow
 
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of the base, as far as they are on this machine
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # of the base; the tests skip those that are missing on this machine
 BASE = {"rlrepro", "click", "lazy-loader", "packaging"}
 LARGEST = 15 * 10**6  # bytes of the base, installed
-# Those that need nothing but the base and pytest...
+# Tests that need nothing but the base and pytest...
 BASE_TESTS = [f"tests/test_doctor{part}.py" for part in ("", "_files", "_fix", "_fix_files", "_releases", "_report")]
 NEED_MORE = [  # ...except these, which need what the course installs or the records of a checkout
-    "tests/test_doctor_report.py::test_what_was_measured_is_what_the_reference_records_say",
+    "tests/test_doctor_report.py::test_measured_costs_agree_with_the_reference_records",
     "tests/test_doctor_files.py::test_installed_libraries_are_read_without_a_crash",
 ]
 TROUBLE = "from tianshou.policy import PPOPolicy\n\npolicy = PPOPolicy(actor=actor, critic=critic)\n"
@@ -45,8 +45,8 @@ def dist(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(dist):
-    (found,) = dist.glob("*.whl")
-    return found
+    (wheel,) = dist.glob("*.whl")
+    return wheel
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def base(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("base") / "env"
     venv.create(folder, with_pip=True)
     before = size(folder)
-    done = run(folder / "bin" / "python", "-m", "pip", "install", "--no-cache-dir", wheel)
-    assert done.returncode == 0, done.stderr
+    result = run(folder / "bin" / "python", "-m", "pip", "install", "--no-cache-dir", wheel)
+    assert result.returncode == 0, result.stderr
     return folder, size(folder) - before
 
 
@@ -65,27 +65,27 @@ def size(folder: Path) -> int:
 
 
 def installed(python: Path) -> set[str]:
-    listed = run(python, "-m", "pip", "list", "--format=freeze").stdout
-    return {line.split("==")[0].replace("_", "-") for line in listed.splitlines()} - {"pip", "setuptools"}
+    listing = run(python, "-m", "pip", "list", "--format=freeze").stdout
+    return {line.split("==")[0].replace("_", "-") for line in listing.splitlines()} - {"pip", "setuptools"}
 
 
 def test_the_base_is_small(base):
-    folder, brought = base
+    folder, added_bytes = base
     assert installed(folder / "bin" / "python") - {"tomli"} == BASE
-    assert brought < LARGEST
+    assert added_bytes < LARGEST
 
 
 def test_the_linter_works_in_the_base(base, tmp_path):
     folder, _ = base
     (tmp_path / "train.py").write_text(TROUBLE)
     (tmp_path / "requirements.txt").write_text("tianshou==1.0.0\n")
-    done = run(folder / "bin" / "rlrepro", "doctor", ".", cwd=tmp_path)
-    assert done.returncode == 1 and "train.py:3:10: TS001" in done.stdout
-    done = run(folder / "bin" / "rlrepro", "--version")
-    assert done.returncode == 0 and done.stdout.startswith("rlrepro, version ")
+    result = run(folder / "bin" / "rlrepro", "doctor", ".", cwd=tmp_path)
+    assert result.returncode == 1 and "train.py:3:10: TS001" in result.stdout
+    result = run(folder / "bin" / "rlrepro", "--version")
+    assert result.returncode == 0 and result.stdout.startswith("rlrepro, version ")
 
 
-ARGUMENTS = {  # with which a command comes as far as its imports
+ARGUMENTS = {  # with these, a command reaches its imports
     "carry": ["folder", "--python", "3.11"],
     "doctor": ["--run", "--", "python", "-c", "1"],
     "fit": ["module:function", "--gib", "1", "--rollout", "2"],
@@ -94,29 +94,31 @@ ARGUMENTS = {  # with which a command comes as far as its imports
 
 
 @pytest.mark.parametrize("command", EXTRA_OF_COMMAND)
-def test_a_command_that_needs_more_says_what(base, command, tmp_path):
+def test_a_command_names_the_extra_that_it_needs(base, command, tmp_path):
     folder, _ = base
-    done = run(folder / "bin" / "rlrepro", command, *ARGUMENTS.get(command, ()), cwd=tmp_path)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"rlrepro {command}" in done.stderr and f"pip install 'rlrepro[{EXTRA_OF_COMMAND[command]}]'" in done.stderr
+    result = run(folder / "bin" / "rlrepro", command, *ARGUMENTS.get(command, ()), cwd=tmp_path)
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert (
+        f"rlrepro {command}" in result.stderr and f"pip install 'rlrepro[{EXTRA_OF_COMMAND[command]}]'" in result.stderr
+    )
 
 
 @pytest.mark.parametrize("name, extra", [("doctor.watch", "watch"), ("fit.plan_update", "fit"), ("lab.Release", "lab")])
-def test_a_package_that_needs_more_says_what(base, name, extra):
+def test_a_package_names_the_extra_that_it_needs(base, name, extra):
     folder, _ = base
-    package, _, wanted = f"rlrepro.{name}".rpartition(".")
-    told = run(folder / "bin" / "python", "-c", f"from {package} import {wanted}").stderr.splitlines()[-1]
-    assert f"rlrepro.{name} needs " in told and told.endswith(f"pip install 'rlrepro[{extra}]'")
+    package, _, attribute = f"rlrepro.{name}".rpartition(".")
+    error = run(folder / "bin" / "python", "-c", f"from {package} import {attribute}").stderr.splitlines()[-1]
+    assert f"rlrepro.{name} needs " in error and error.endswith(f"pip install 'rlrepro[{extra}]'")
 
 
 @pytest.mark.parametrize("name", sorted(FIXES))
-def test_a_fix_says_what_is_missing(base, name):
-    """Each is there in the base, and names the library that it needs, with the releases it was tested with."""
+def test_a_fix_names_its_missing_library(base, name):
+    """Every fix exists in the base, and names the library that it needs and the releases it was tested with."""
     folder, _ = base
-    told = run(folder / "bin" / "python", "-c", f"from rlrepro.fixes import {name}").stderr.splitlines()[-1]
-    assert "rlrepro[parallel]" in told or f"{name} was tested with" in told or "No module named" in told
+    error = run(folder / "bin" / "python", "-c", f"from rlrepro.fixes import {name}").stderr.splitlines()[-1]
+    assert "rlrepro[parallel]" in error or f"{name} was tested with" in error or "No module named" in error
     if name in ("ChunkedPPOPolicy", "ChunkedPPO", "IncrementalSliceSampler", "SharedActionBuffer", "EnsemblePPO"):
-        assert f"{name} was tested with" in told and "found none" in told
+        assert f"{name} was tested with" in error and "found none" in error
 
 
 @pytest.mark.parametrize("version", PYTHONS)
@@ -124,21 +126,21 @@ def test_the_tests_of_the_base_pass(wheel, version, tmp_path):
     python = tmp_path / "env" / "bin" / "python"
     if failed := make(python, version, wheel, "pytest", "hypothesis"):
         pytest.skip(f"Python {version}: {failed}")
-    for name in ("tests", "notebooks", "pyproject.toml"):  # not the package itself: the wheel's is to be tested
+    for name in ("tests", "notebooks", "pyproject.toml"):  # without the package: the wheel's is tested
         (tmp_path / name).symlink_to(ROOT / name)
-    deselected = [f"--deselect={each}" for each in NEED_MORE]
-    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *BASE_TESTS, *deselected, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout[-3000:]
+    deselected = [f"--deselect={test}" for test in NEED_MORE]
+    result = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *BASE_TESTS, *deselected, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout[-3000:]
 
 
-def test_what_is_uploaded_is_complete(dist, wheel, tmp_path):
+def test_the_upload_is_complete(dist, wheel, tmp_path):
     (sdist,) = dist.glob("*.tar.gz")
     assert not call("uvx", "--quiet", "twine", "check", "--strict", wheel, sdist)
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"rlrepro/py.typed", "rlrepro/doctor/scan.py"} <= names
     assert not call("uv", "build", "--quiet", "--wheel", "--out-dir", tmp_path, sdist)
-    (again,) = tmp_path.glob("*.whl")
-    assert set(zipfile.ZipFile(again).namelist()) == names
+    (rebuilt,) = tmp_path.glob("*.whl")
+    assert set(zipfile.ZipFile(rebuilt).namelist()) == names
 
 
 def test_the_hook_of_pre_commit_installs_the_base_and_finds_a_problem(tmp_path):
@@ -156,8 +158,8 @@ def test_the_hook_of_pre_commit_installs_the_base_and_finds_a_problem(tmp_path):
     for arguments in (("init", "--quiet"), ("add", ".")):
         run("git", *arguments, cwd=project, check=True)
     environment = ENVIRONMENT | {"PRE_COMMIT_HOME": str(tmp_path / "home")}
-    done = run(python, "-m", "pre_commit", "run", "--all-files", cwd=project, env=environment)
-    assert done.returncode == 1 and "train.py:3:10: TS001" in done.stdout, done.stdout + done.stderr
+    result = run(python, "-m", "pre_commit", "run", "--all-files", cwd=project, env=environment)
+    assert result.returncode == 1 and "train.py:3:10: TS001" in result.stdout, result.stdout + result.stderr
     (hook,) = (tmp_path / "home").glob("repo*/py_env-*")
     assert installed(hook / "bin" / "python") - {"tomli"} == BASE
     assert size(hook) - size_of_empty_environment(tmp_path) < LARGEST

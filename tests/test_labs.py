@@ -1,4 +1,4 @@
-"""Labs: the book's solution is right, and half-right and wrong answers are told what they lose."""
+"""Labs: the book's solution is right, and half-right and wrong answers get a message that explains the loss."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from rlrepro.course.runner import find_notebooks
 from . import lab_answers
 from .conftest import ROOT
 
-cloudpickle.register_pickle_by_value(lab_answers)  # as what a notebook defines
+cloudpickle.register_pickle_by_value(lab_answers)  # like code that a notebook defines
 CHAPTERS = {str(int(path.stem[:2])): path for path in find_notebooks()}
 SOLUTIONS = {str(int(path.stem[:2])): path for path in (ROOT / "book/solutions").glob("[01]*.md")}
 HALF = [
@@ -45,53 +45,53 @@ WRONG = [
 TIMED = ("3", "4", "5", "8", "9")  # labs that time answers; the others only count bytes
 
 
-def alone(*cases):
-    """Those of the labs that time answers are tested when nothing else runs."""
+def timed_alone(*cases):
+    """Cases of labs that time answers run when nothing else does."""
     return [pytest.param(*case, marks=pytest.mark.timing if case[0] in TIMED else ()) for case in cases]
 
 
 @pytest.fixture
-def waits_as_released(monkeypatch):
-    """Threads wait for each other as torch has it, whatever this shell says."""
+def default_waits(monkeypatch):
+    """Threads wait for each other as torch's default has it, whatever variables this shell sets."""
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
 
 
 def graded(chapter, answer):
-    found = grade(chapter, answer)
-    if "RLlib is not installed" in found.message:
-        pytest.skip(found.message)
-    return found
+    judgement = grade(chapter, answer)
+    if "RLlib is not installed" in judgement.message:
+        pytest.skip(judgement.message)
+    return judgement
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", alone(*zip(LABS, strict=True)))
-def test_the_solution_of_the_book_is_right(chapter, waits_as_released):
+@pytest.mark.parametrize("chapter", timed_alone(*zip(LABS, strict=True)))
+def test_the_solution_of_the_book_is_right(chapter, default_waits):
     names = {"__name__": "__main__"}  # pickled by value
     for block in re.findall(r"```python\n(.*?)```", SOLUTIONS[chapter].read_text(), re.DOTALL):
         exec(compile(block, str(SOLUTIONS[chapter]), "exec"), names)
-    found = graded(chapter, names[_answer(chapter)])
-    assert found.grade == "right", found.message
-    assert set(found.trial.costs) <= set(NAMES) and found.trial.times_ours("released") > 2
+    judgement = graded(chapter, names[_answer_name(chapter)])
+    assert judgement.grade == "right", judgement.message
+    assert set(judgement.trial.costs) <= set(NAMES) and judgement.trial.times_ours("released") > 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter, name, told", alone(*HALF))
-def test_a_half_right_answer_is_told_what_it_loses(chapter, name, told, waits_as_released):
-    found = graded(chapter, getattr(lab_answers, name))
-    assert found.grade == "half" and told in found.message, found.message
+@pytest.mark.parametrize("chapter, name, hint", timed_alone(*HALF))
+def test_the_message_names_what_a_half_right_answer_loses(chapter, name, hint, default_waits):
+    judgement = graded(chapter, getattr(lab_answers, name))
+    assert judgement.grade == "half" and hint in judgement.message, judgement.message
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter, name, told", WRONG)
-def test_a_wrong_answer_is_told_what_differs(chapter, name, told, waits_as_released):
-    found = graded(chapter, getattr(lab_answers, name))
-    assert (found.grade, found.trial) == ("wrong", None) and told in found.message, found.message
+@pytest.mark.parametrize("chapter, name, hint", WRONG)
+def test_the_message_names_what_differs_in_a_wrong_answer(chapter, name, hint, default_waits):
+    judgement = graded(chapter, getattr(lab_answers, name))
+    assert (judgement.grade, judgement.trial) == ("wrong", None) and hint in judgement.message, judgement.message
 
 
 @pytest.mark.parametrize("chapter", LABS)
 def test_a_notebook_has_its_lab_and_runs_nothing(chapter, capsys):
-    name = _answer(chapter)
+    name = _answer_name(chapter)
     assert any(f"{name} = None" in cell.source for cell in nbformat.read(CHAPTERS[chapter], as_version=4).cells)
     assert lab(chapter, None) is None
     assert "write your fix in place of None" in capsys.readouterr().out
@@ -102,20 +102,20 @@ def test_each_lab_has_all_three_kinds_of_answers():
     assert half == wrong == set(LABS), "HALF and WRONG above name answers of tests/lab_answers.py for each lab"
 
 
-def test_an_answer_that_fails_is_told_why():
-    found = grade("5", lambda net, states, actions: states.no_such_name)
-    assert found.grade == "wrong" and "no_such_name" in found.message
+def test_the_message_names_the_error_of_a_failing_answer():
+    judgement = grade("5", lambda net, states, actions: states.no_such_name)
+    assert judgement.grade == "wrong" and "no_such_name" in judgement.message
 
 
 @pytest.mark.parametrize("unit", ["B", "s"])
-def test_the_figure_tells_each_cost(unit):
+def test_the_figure_shows_each_cost(unit):
     costs = {"released": [8.0, 9.0], "yours": [4.0, 4.0], "ours": [1.0, 1.0]}
     figure = Trial(costs, unit, "what was measured", 2).figure()
-    assert figure.html() and all(NAMES[who] in figure.alt() for who in costs)
+    assert figure.html() and all(NAMES[version] in figure.alt() for version in costs)
     assert figure.alt().startswith("Your fix: 4 times")
 
 
-def _answer(chapter) -> str:
+def _answer_name(chapter) -> str:
     """The name that a notebook passes to its lab."""
     for cell in nbformat.read(CHAPTERS[chapter], as_version=4).cells:
         if cell.cell_type == "code" and re.search(r"^lab\(", cell.source, re.MULTILINE):

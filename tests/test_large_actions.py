@@ -39,14 +39,14 @@ def test_a_transition_is_predicted_to_the_byte(features):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count, rows", [(100, 64), (1000, 8)])
-def test_what_a_state_adds_to_an_update_is_predicted(count, rows):
+def test_the_bytes_of_a_state_in_an_update_are_predicted(count, rows):
     peaks = [pearl_reimplementation.update_peak(count, 1, size, "cpu") for size in (rows, 2 * rows)]
     added = (peaks[1] - peaks[0]) / rows
     assert sum(predicted_bytes.update(count, 1).values()) == pytest.approx(added, rel=2 / count)
 
 
 @pytest.mark.slow
-def test_the_plain_way_grows_with_the_actions_and_the_factored_one_does_not():
+def test_the_plain_update_grows_with_the_actions_and_the_factored_one_does_not():
     counts = (1_000, 4_000, 16_000)
     plain, factored = (
         growth_exponent(counts, [fixed_workloads.planned_peak(update, count, FEATURES, 64) for count in counts])
@@ -57,7 +57,7 @@ def test_the_plain_way_grows_with_the_actions_and_the_factored_one_does_not():
 
 
 @pytest.mark.slow
-def test_a_plan_is_what_is_measured():
+def test_a_plan_equals_the_measurement():
     size = 500, FEATURES, 16
     measured = peak_memory(fixed_workloads.plain_update(*size, "cpu")).peak_bytes
     assert fixed_workloads.planned_peak(fixed_workloads.plain_update, *size) == pytest.approx(measured, rel=0.1)
@@ -96,17 +96,19 @@ def test_the_articles_size_fits():
 
 
 def test_a_stored_transition_is_ten_thousand_times_smaller():
-    parts = (
+    storages = (
         fixed_workloads.stored(ARTICLE_ACTIONS, FEATURES, CAPACITY),
         predicted_bytes.transition(ARTICLE_ACTIONS, FEATURES),
     )
-    shared, in_pearl = (sum(size for part, size in sizes.items() if "state" not in part) for sizes in parts)
+    shared, in_pearl = (sum(size for field, size in sizes.items() if "state" not in field) for sizes in storages)
     assert shared <= 48 and in_pearl / shared >= 10_000
 
 
 @pytest.mark.filterwarnings("ignore:No target network updater")
 def test_torchrls_one_hot_actions_take_8_bytes_per_possible_action():
-    one_hot, integer = (torchrl_encoding.measure(ACTIONS, categorical=each, device="cpu") for each in (False, True))
+    one_hot, integer = (
+        torchrl_encoding.measure(ACTIONS, categorical=categorical, device="cpu") for categorical in (False, True)
+    )
     assert one_hot["action"] == 8 * ACTIONS and integer["action"] == 8
     assert one_hot["peak"] > 5 * integer["peak"]
     assert torchrl_encoding.spec_bytes(ACTIONS) == ACTIONS
@@ -126,8 +128,8 @@ def test_the_matrix_products_are_those_of_the_later_layers_for_each_pair(backwar
     monkeypatch.setattr(fixed_workloads, "PAIRS_AT_ONCE", {"cpu": 512})  # the last chunk is shorter
     with FlopCounterMode(display=False) as counter:
         fixed_workloads.matrix_products(100, 7, "cpu", backward=backward)()
-    once = sum(2 * before * after for before, after in itertools.pairwise((*HIDDEN, 1)))
-    assert counter.get_total_flops() == 700 * once * (3 if backward else 1)
+    per_pair = sum(2 * inputs * outputs for inputs, outputs in itertools.pairwise((*HIDDEN, 1)))
+    assert counter.get_total_flops() == 700 * per_pair * (3 if backward else 1)
 
 
 def test_factored_values_save_the_products_of_the_first_layer():
@@ -138,9 +140,9 @@ def test_factored_values_save_the_products_of_the_first_layer():
             assert evaluate().shape == (4, 200)
         assert not evaluate().requires_grad
         flops.append(counter.get_total_flops())
-    saved = 2 * HIDDEN[0] * STATE * (4 * 200 - 4)  # the states' product: per state, not per pair
+    states = 2 * HIDDEN[0] * STATE * (4 * 200 - 4)  # the states' product: per state, not per pair
     actions = 2 * HIDDEN[0] * FEATURES * (4 * 200 - 200)  # the actions' product: per action
-    assert flops[0] - flops[1] == saved + actions
+    assert flops[0] - flops[1] == states + actions
 
 
 def test_a_precision_is_reset_after_its_context():

@@ -1,4 +1,4 @@
-"""The loops of chapter 5, at sizes that take seconds: they add what claims, tables and plots need."""
+"""The loops of chapter 5, at sizes that take seconds: they add the records that claims, tables and plots need."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ SMALL = replace(
 
 
 class InThisProcess:
-    """In place of a Release."""
+    """A stand-in for a Release."""
 
     def run(self, fn, *args):
         return fn(*args)
@@ -68,7 +68,7 @@ def bench(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def records(bench):
-    """What the chapter's steps add, in its order."""
+    """The records of the chapter's steps, in its order."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RLREPRO_PEARL", raising=False)
         patch.setattr(bench, "release", lambda requirement: InThisProcess())
@@ -98,7 +98,7 @@ def test_they_add_every_quantity_that_does_not_need_pearl(records):
 
 def test_small_sizes_give_the_verdicts_of_the_reference_run(records):
     reference = read_records(sorted(ROOT.glob(f"results/*/{CHAPTER}.jsonl"))[0])
-    outcomes = [[claim.verdict(each).outcome for claim in CLAIMS] for each in (records, reference)]
+    outcomes = [[claim.verdict(run_records).outcome for claim in CLAIMS] for run_records in (records, reference)]
     assert outcomes[0] == outcomes[1] and "not testable here" not in outcomes[0]
 
 
@@ -109,8 +109,10 @@ def test_tables_have_a_row_for_each_measurement(records):
     }
     assert rows == {"transition": 6, "update": 3, "fix": 6, "critic": 2 * 2, "time": 2, "training": 1}
     assert "not run" not in tables.critic_table(records) + tables.time_table(records)
-    left = Records(record for record in records if record.setting.get("way") != "plain" or "planned" in record.name)
-    assert tables.critic_table(left).count("not run") == 2
+    remaining = Records(
+        record for record in records if record.setting.get("way") != "plain" or "planned" in record.name
+    )
+    assert tables.critic_table(remaining).count("not run") == 2
 
 
 def test_plots_are_drawn(records):
@@ -118,7 +120,7 @@ def test_plots_are_drawn(records):
         assert "<svg" in plot(records).html()
 
 
-def test_what_does_not_fit_is_planned_and_not_run(bench, records, monkeypatch):
+def test_sizes_that_do_not_fit_are_planned_and_not_run(bench, records, monkeypatch):
     monkeypatch.setattr(measure.fixed_workloads, "free_bytes", lambda device: 0)
     before = len(records.where("large_actions.critic_peak", rows=4))
     measure.critic_peaks(bench)

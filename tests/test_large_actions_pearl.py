@@ -1,4 +1,4 @@
-"""The reimplementation stores and takes what Pearl does, where Pearl's source is; and which is used."""
+"""The reimplementation stores and takes what Pearl does, where its source is available; and which of them is used."""
 
 import os
 
@@ -48,8 +48,8 @@ def test_the_reimplementations_batches_take_what_pearls_take(backend, one_hot):
 def test_the_reimplementation_grows_from_the_start_as_pearl_does(backend):
     arguments = 30, 1, [32, 128, 160], 140, "cpu"
     measured = backend.run(pearl.since_start, *arguments)
-    for sizes, real in zip(pearl_reimplementation.since_start(*arguments), measured, strict=True):
-        assert sizes["held"] == real["held"] and sizes["peak"] == pytest.approx(real["peak"], rel=0.1)
+    for ours, theirs in zip(pearl_reimplementation.since_start(*arguments), measured, strict=True):
+        assert ours["held"] == theirs["held"] and ours["peak"] == pytest.approx(theirs["peak"], rel=0.1)
 
 
 @needs_pearl
@@ -59,11 +59,11 @@ def test_pearls_weights_are_copied_into_a_factored_network_and_back(backend):
 
         from rlrepro.fixes import FactoredQ
 
-        critic, other = (VanillaQValueNetwork(7, 3, [16, 8], 1) for _ in range(2))
+        critic, copy = (VanillaQValueNetwork(7, 3, [16, 8], 1) for _ in range(2))
         states, actions = torch.randn(4, 7), torch.randn(9, 3)
         factored = FactoredQ.from_sequential(critic, 7)
-        factored.copy_to(other)
-        values = [net.get_q_values(states, actions.expand(4, -1, -1)) for net in (critic, other)]
+        factored.copy_to(copy)
+        values = [net.get_q_values(states, actions.expand(4, -1, -1)) for net in (critic, copy)]
         return max((factored(states, actions) - expected).abs().max().item() for expected in values)
 
     assert backend.run(largest_difference) < 1e-5
@@ -91,12 +91,12 @@ def test_a_factored_critic_of_pearl_computes_what_its_plain_one_does(backend):
         pairs = (
             (critic.get_q_values(states, actions) for critic in (plain, factored)) for actions in (tables, tables[:, 0])
         )
-        difference = max((one - other).abs().max().item() for one, other in pairs)
+        difference = max((a - b).abs().max().item() for a, b in pairs)
         for critic in (plain, factored):
             torch.manual_seed(0)
             critic.apply(xavier_init_weights)
         pairs = zip(plain.parameters(), factored._model.to_sequential().parameters(), strict=True)
-        return difference, max((one - other).abs().max().item() for one, other in pairs)
+        return difference, max((a - b).abs().max().item() for a, b in pairs)
 
     of_values, of_weights = backend.run(largest_differences)
     assert of_values < 1e-5 and of_weights == 0.0

@@ -1,4 +1,4 @@
-"""The ways to start many training runs: who waits for whom, and what is measured of them."""
+"""The launchers of many training runs: which run waits for which, and the measurements."""
 
 import json
 from types import SimpleNamespace
@@ -22,19 +22,19 @@ def test_one_script_runs_alone_before_all_run_together(monkeypatch):
 
     def run(command, **options):
         started.append(json.loads(command[-1]))
-        results = [{"began": each["seed"], "ended": each["marks"], "step": 1.0} for each in started[-1]]
+        results = [{"began": config["seed"], "ended": config["marks"], "step": 1.0} for config in started[-1]]
         return SimpleNamespace(returncode=0, stdout=json.dumps(results))
 
     monkeypatch.setattr(launch.subprocess, "run", run)
     alone, together = launch.scripts([SMALLEST | {"seed": seed} for seed in range(3)])
-    marks = {runs[0]["seed"]: [each["marks"] for each in runs] for runs in started}
-    assert marks == {0: [3, 4], 1: [4], 2: [4]}  # all are ready; and the run alone has ended
+    marks = {runs[0]["seed"]: [config["marks"] for config in runs] for runs in started}
+    assert marks == {0: [3, 4], 1: [4], 2: [4]}  # marks: every run is ready; the lone run has also ended
     assert alone == {"step": 1.0, "span": 3, "samples": {"step": [1.0]}}
     assert together == {"step": 1.0, "span": 4, "samples": {"step": [1.0] * 3}}
 
 
 @pytest.mark.filterwarnings("ignore:You have specified a mini.batch size")
-def test_a_run_waits_for_the_others_and_says_when_it_has_ended(tmp_path):
+def test_a_run_waits_for_the_others_and_marks_its_end(tmp_path):
     (tmp_path / "other").touch()
     training.train(**SMALLEST, barrier=str(tmp_path), marks=2)
     assert len(list(tmp_path.iterdir())) == 3
@@ -59,4 +59,4 @@ def test_on_a_gpu_the_most_that_was_held_counts():
     measured = launch.summary([results[0], results[1] | {"device_bytes": 2}])
     samples = {"step": [1.0, 3.0], "device_bytes": [5, 2]}
     assert measured == {"step": 2.0, "device_bytes": 5, "span": 4.0, "samples": samples}
-    assert launch.summary([each | {"device_bytes": 0} for each in results])["device_bytes"] == 0
+    assert launch.summary([result | {"device_bytes": 0} for result in results])["device_bytes"] == 0

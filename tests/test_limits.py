@@ -1,4 +1,4 @@
-"""What hangs here on purpose ends by its limit, and says so."""
+"""Code that hangs here on purpose ends by its limit, with an error that says so."""
 
 import os
 import socket
@@ -23,8 +23,8 @@ RAISE_IT = "RLREPRO_TIMEOUT_FACTOR=2"
 
 
 @pytest.fixture
-def silent(monkeypatch, tmp_path):
-    """A package index that takes connections and never answers, and an empty cache."""
+def silent_index(monkeypatch, tmp_path):
+    """A package index that accepts connections but never responds, and an empty cache."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/"
         monkeypatch.setenv("PIP_INDEX_URL", address)
@@ -38,7 +38,7 @@ def silent(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def held(tmp_path):
+def hold_lock(tmp_path):
     """Hold a file lock in another process."""
     script = (
         "import sys, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire();print('held', flush=True); input()"
@@ -64,27 +64,27 @@ def test_one_factor_raises_every_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["fast", "0", "-1", "nan", "inf"])
-def test_a_factor_that_is_none_is_named(monkeypatch, text):
+def test_an_invalid_factor_is_named(monkeypatch, text):
     monkeypatch.setenv(limits.FACTOR, text)
     with pytest.raises(ValueError, match=rf"above 0 in RLREPRO_TIMEOUT_FACTOR, found '{text}'"):
         limits.limit(1)
 
 
-def test_the_command_line_says_so_before_anything_else(monkeypatch, run_cli, tmp_path):
+def test_the_command_line_checks_the_factor_first(monkeypatch, run_cli, tmp_path):
     monkeypatch.setenv(limits.FACTOR, "fast")
-    done = run_cli("carry", "out", "--python", "3.12")
-    assert done.returncode == 2 and "RLREPRO_TIMEOUT_FACTOR" in done.stderr and "Traceback" not in done.stderr
+    result = run_cli("carry", "out", "--python", "3.12")
+    assert result.returncode == 2 and "RLREPRO_TIMEOUT_FACTOR" in result.stderr and "Traceback" not in result.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
 def run_cell(tmp_path, monkeypatch):
-    """Run a notebook with this cell, which has 3 seconds."""
+    """Run a notebook with this cell and a limit of 3 seconds per cell."""
     monkeypatch.setitem(limits.CELL_SECONDS, "smoke", 3.0)
 
     def call(source):
-        first = nbformat.v4.new_code_cell('profile = "smoke"  # how much', metadata={"tags": ["parameters"]})
-        cells = [first, nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("after = 1")]
+        parameters = nbformat.v4.new_code_cell('profile = "smoke"  # how much', metadata={"tags": ["parameters"]})
+        cells = [parameters, nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("after = 1")]
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
         notebook = nbformat.v4.new_notebook(cells=cells, metadata=kernel)
         nbformat.write(notebook, tmp_path / "01_hangs.ipynb")
@@ -103,18 +103,18 @@ def test_a_cell_that_hangs_is_named(run_cell, source):
     run = run_cell(source)
     for part in ("cell 2: the cell that begins with 'import time'", "profile smoke", "limit of 3 s", RAISE_IT):
         assert part in run.error
-    assert source == SWALLOWS or "KeyboardInterrupt" in run.path.read_text()  # with the line where it was
+    assert source == SWALLOWS or "KeyboardInterrupt" in run.path.read_text()  # with the line that it was at
 
 
 @pytest.mark.slow
-def test_a_cell_that_hears_no_interrupt_ends_too(run_cell, monkeypatch):
+def test_a_cell_that_ignores_interrupts_ends_too(run_cell, monkeypatch):
     monkeypatch.setattr(reproduce, "INTERRUPT_SECONDS", 1.0)
     run = run_cell("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)")
     assert "cell 2: the cell that begins with 'import signal, time'" in run.error and "limit of 3 s" in run.error
 
 
 @pytest.mark.slow
-def test_a_kernel_that_does_not_start_is_said(run_cell, monkeypatch, tmp_path):
+def test_a_kernel_that_does_not_start_is_reported(run_cell, monkeypatch, tmp_path):
     monkeypatch.setattr(reproduce, "KERNEL_SECONDS", 1.0)
     spec = tmp_path / "jupyter" / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
@@ -125,7 +125,7 @@ def test_a_kernel_that_does_not_start_is_said(run_cell, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_silent_index_is_not_waited_for(silent, monkeypatch, tmp_path):
+def test_a_silent_index_is_not_waited_for(silent_index, monkeypatch, tmp_path):
     monkeypatch.setattr("rlrepro.lab.pip.PIP_SECONDS", 3.0)
     with pytest.raises(limits.TookTooLong, match=rf"pip download .*limit of 3 s.*PIP_INDEX_URL.*{RAISE_IT}"):
         pip("download", "nothing==1.0")
@@ -138,27 +138,27 @@ def test_a_silent_index_is_not_waited_for(silent, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_fetch_says_so_in_one_line(silent, run_cli, monkeypatch):
+def test_fetch_reports_a_timeout_in_one_line(silent_index, run_cli, monkeypatch):
     monkeypatch.setenv(limits.FACTOR, str(4 / limits.PIP_SECONDS))
-    done = run_cli("fetch", "tianshou==1.0.0")
-    assert done.returncode == 1 and "limit of 4 s" in done.stderr and "Traceback" not in done.stderr
+    result = run_cli("fetch", "tianshou==1.0.0")
+    assert result.returncode == 1 and "limit of 4 s" in result.stderr and "Traceback" not in result.stderr
 
 
-def test_a_lock_that_another_process_keeps_is_named(silent, held, monkeypatch, tmp_path):
+def test_a_lock_that_another_process_keeps_is_named(silent_index, hold_lock, monkeypatch, tmp_path):
     monkeypatch.setattr(limits, "LOCK_SECONDS", 0.5)
     folder = overlays.overlay_folder("tianshou==1.0.0")
     lock = folder.with_name(f"{folder.name}.lock")
-    held(lock)
+    hold_lock(lock)
     with pytest.raises(ReleaseUnavailable) as raised:
         overlays.install("tianshou==1.0.0")
     for part in (str(lock), "installs tianshou==1.0.0", "limit of 0.5 s", RAISE_IT):
         assert part in str(raised.value)
-    held(tmp_path / "_build" / ".lock")
+    hold_lock(tmp_path / "_build" / ".lock")
     with pytest.raises(limits.TookTooLong, match="builds this book"):
         build.build(tmp_path, tmp_path)
 
 
-def test_a_book_that_hangs_is_said(monkeypatch, tmp_path):
+def test_a_book_that_hangs_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "BOOK_SECONDS", 1.0)
     monkeypatch.setattr(build, "stage", lambda *args, **options: None)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -180,7 +180,7 @@ def test_processes_that_cannot_be_ended_are_left_with_a_warning(monkeypatch):
         processes.close()
 
 
-def test_processes_that_can_be_ended_are_ended_without_one():
+def test_processes_that_can_be_ended_cause_no_warning():
     processes = isolated_worker.IsolatedWorkers(threads=1)
     assert processes._pool().submit(os.getpid).result(timeout=60)
     with warnings.catch_warnings():
@@ -188,10 +188,10 @@ def test_processes_that_can_be_ended_are_ended_without_one():
         processes.close()
 
 
-def test_an_answer_that_hangs_is_said(monkeypatch):
+def test_an_answer_that_hangs_is_reported(monkeypatch):
     monkeypatch.setattr("rlrepro.course.exercises.parallel_training.ANSWER_SECONDS", 0.01)
-    told = core.judge("4.4", {"OMP_NUM_THREADS": "1"}).message
-    assert "a process with that environment did not end" in told and RAISE_IT in told
+    message = core.judge("4.4", {"OMP_NUM_THREADS": "1"}).message
+    assert "a process with that environment did not end" in message and RAISE_IT in message
 
 
 HANGS = """
@@ -216,9 +216,9 @@ def test_a_test_that_hangs_ends_with_every_stack(tmp_path, pytestconfig):
     (tmp_path / "test_it.py").write_text(HANGS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(pytestconfig.inipath)]
     command += ["--rootdir", str(tmp_path), "--timeout", "2", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert "Timeout (>2.0s) from pytest-timeout" in done.stdout and "1 failed, 1 passed" in done.stdout
-    assert "Stack of Thread-1 (work_beside)" in done.stdout and ">       lock.acquire()" in done.stdout
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "Timeout (>2.0s) from pytest-timeout" in result.stdout and "1 failed, 1 passed" in result.stdout
+    assert "Stack of Thread-1 (work_beside)" in result.stdout and ">       lock.acquire()" in result.stdout
 
 
 def test_every_test_has_a_limit(pytestconfig):

@@ -1,4 +1,4 @@
-"""The problem on the real releases. Each test also looks for the effect where it must be absent: in the fixed code."""
+"""The problem on the real releases. Every test also checks that the effect is absent in the fixed code."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,8 +71,10 @@ def test_the_search_finds_the_largest_rollout(releases):
 
 def test_results_are_equal_up_to_rounding(releases):
     for size in (64, 7):
-        whole, chunked = (releases[version].run(workloads.logp_old, 500, size, "float32") for version in (BUGGY, FIXED))
-        np.testing.assert_allclose(chunked, whole, rtol=1e-5)
+        at_once, chunked = (
+            releases[version].run(workloads.logp_old, 500, size, "float32") for version in (BUGGY, FIXED)
+        )
+        np.testing.assert_allclose(chunked, at_once, rtol=1e-5)
 
 
 def test_the_articles_lines_raise_where_the_attribute_is_gone(releases):
@@ -89,25 +91,25 @@ def test_chunks_have_up_to_twice_the_size_less_one(releases):
 def test_flatten_breaks_the_ratio_of_a_plain_distribution_and_the_fix_does_not(releases, actions):
     wrong = releases[NEWEST].run(workloads.first_ratio, "plain normal", actions)
     assert (wrong["off_by"] or 0) > 1 if actions == 1 else "must match" in wrong["error"]
-    for right in (
+    for correct in (
         releases[BUGGY].run(workloads.first_ratio, "plain normal", actions),
         releases[NEWEST].run(workloads.first_ratio, "independent", actions),
         releases[NEWEST].run(workloads.first_ratio, "categorical"),
         releases[NEWEST].run(workloads.first_ratio, "plain normal", actions, chunked=True),
     ):
-        assert right["off_by"] == 0
+        assert correct["off_by"] == 0
 
 
 @pytest.mark.parametrize("version", [OLDER, BUGGY])
-def test_those_who_cannot_upgrade_have_a_fix(releases, version):
+def test_users_who_cannot_upgrade_have_a_fix(releases, version):
     buggy, fixed = (releases[version].run(workloads.fits, 512, 0.1, 64, chunked=chunked) for chunked in (False, True))
     assert not buggy["fits"] and any("process_fn" in line or "log_prob" in line for line in buggy["trace"])
     assert fixed["fits"]
 
 
-def rows_seen(chunked):
-    """The most transitions that a network of PPO and of GAIL gets at once when it preprocesses 127 of them with
-    max_batchsize=64, and the results; advantages are computed again in the second round."""
+def largest_batches(chunked):
+    """The largest number of transitions that a network of PPO and of GAIL gets at once when the algorithm preprocesses
+    127 of them with max_batchsize=64, and the results. The second epoch recomputes advantages."""
     from rlrepro.cases.common.gail_icm import gail
     from rlrepro.cases.common.tianshou_ppo import preprocess
     from rlrepro.cases.common.tianshou_vectors import vector_ppo, vector_rollout
@@ -124,7 +126,7 @@ def rows_seen(chunked):
             network.register_forward_pre_hook(lambda _, inputs, sizes=sizes: sizes.append(len(inputs[0])))
         batch = preprocess(algorithm, *vector_rollout(127, actions))
         results[name] = {
-            "most": max(sizes),
+            "largest": max(sizes),
             "returns": batch.returns.numpy(),
             "logp_shape": tuple(batch.logp_old.shape),
         }
@@ -134,9 +136,9 @@ def rows_seen(chunked):
 
 
 def test_fixed_algorithms_keep_to_max_batchsize_and_to_the_results(releases):
-    released, fixed = (releases[NEWEST].run(rows_seen, chunked) for chunked in (False, True))
+    released, fixed = (releases[NEWEST].run(largest_batches, chunked) for chunked in (False, True))
     for name in ("PPO", "GAIL"):
-        assert released[name]["most"] == 127 and fixed[name]["most"] == 64
+        assert released[name]["largest"] == 127 and fixed[name]["largest"] == 64
         np.testing.assert_allclose(fixed[name]["returns"], released[name]["returns"], atol=1e-6)
     assert fixed["PPO"]["logp_shape"] == (127, 3) and fixed["GAIL"]["logp_shape"] == (127,)
 
@@ -160,7 +162,7 @@ def test_curiosity_can_be_preprocessed_in_eval_mode(releases):
     assert releases[NEWEST].run(curiosity_in_eval_mode) > 0
 
 
-def test_a_fix_for_another_release_says_which_it_is_for(releases):
+def test_a_fix_for_another_release_names_its_release(releases):
     def take(name):
         import rlrepro.fixes
 
@@ -173,10 +175,10 @@ def test_a_fix_for_another_release_says_which_it_is_for(releases):
 
 
 def test_a_single_weight_is_nudged_by_the_smallest_step(releases):
-    plain, again, nudged = (
+    plain, repeated, nudged = (
         releases[BUGGY].run(workloads.train, False, 1, 64, nudged=nudged)["weights"] for nudged in (False, False, True)
     )
-    assert np.array_equal(plain, again) and np.abs(plain[1] - plain[0]).max() > 1e-3
+    assert np.array_equal(plain, repeated) and np.abs(plain[1] - plain[0]).max() > 1e-3
     (changed,) = np.flatnonzero(plain[0] != nudged[0])
     assert nudged[0, changed] == np.nextafter(plain[0, changed], np.float32(np.inf))
     assert np.abs(nudged[1] - plain[1]).max() > 0
@@ -190,7 +192,7 @@ def test_gail_and_icm_are_bounded_when_fixed_and_give_the_same(releases, name):
     assert released["update_peak_bytes"] >= 9 * fixed["update_peak_bytes"]
     np.testing.assert_allclose(fixed["rewards"], released["rewards"], atol=1e-6)
     np.testing.assert_allclose(fixed["weights"], released["weights"], atol=1e-6)
-    assert released["moved"] > 1e-3  # a comparison of weights that had not moved would say nothing
+    assert released["moved"] > 1e-3  # without movement, a comparison of weights would be empty
 
 
 def test_gail_and_icm_are_not_bounded_as_released(releases):
@@ -203,12 +205,12 @@ def test_gail_and_icm_are_not_bounded_as_released(releases):
 
 
 def test_the_line_that_fills_the_card_is_named(releases):
-    died, done = (releases[version].run(workloads.history, 1024, 0.2, 64) for version in (BUGGY, FIXED))
-    assert "allowed" in died["error"] and done["error"] is None
-    at_the_end = {line: live[-1] for line, live in died["live"].items()}
-    line = max(at_the_end, key=at_the_end.get)
+    buggy, fixed = (releases[version].run(workloads.history, 1024, 0.2, 64) for version in (BUGGY, FIXED))
+    assert "allowed" in buggy["error"] and fixed["error"] is None
+    final_bytes = {line: live[-1] for line, live in buggy["live"].items()}
+    line = max(final_bytes, key=final_bytes.get)
     assert line.startswith("ppo.py:") and "logp_old" in line
-    assert at_the_end[line] > 0.5 * 0.2 * 2**30 > 3 * max(sum(done["live"].values()))
+    assert final_bytes[line] > 0.5 * 0.2 * 2**30 > 3 * max(sum(fixed["live"].values()))
 
 
 def test_a_history_is_drawn_from_records_alone(releases, tmp_path):

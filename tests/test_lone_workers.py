@@ -1,4 +1,4 @@
-"""Processes of which only one computes at a time, or is started at all, don't need a limit of threads."""
+"""If only one process is started, or computes at a time, it needs no limit of threads."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_a_number_that_is_one_by_default(tmp_path, number, confidence):
         ("sbatch.script", "export OMP_NUM_THREADS=1\npython train.py --num-workers=12", None),
     ],
 )
-def test_what_the_texts_of_a_project_pass(tmp_path, name, text, confidence):
+def test_arguments_in_the_texts_of_a_project(tmp_path, name, text, confidence):
     (tmp_path / "train.py").write_text(SETTINGS + START.format("args.num_workers"))
     (tmp_path / name).write_text(text)
     assert confidence_in(tmp_path) == confidence
@@ -130,5 +130,5 @@ def test_other_ways_to_start_one(tmp_path, start, confidence):
 
 
 def confidence_in(folder):
-    found = [finding.confidence for finding in examine([folder]).findings if finding.code == "PT001"]
-    return found[0] if found else None
+    confidences = [finding.confidence for finding in examine([folder]).findings if finding.code == "PT001"]
+    return confidences[0] if confidences else None

@@ -1,4 +1,4 @@
-"""What is said of a machine."""
+"""The description of a machine."""
 
 from types import SimpleNamespace
 
@@ -98,9 +98,9 @@ def test_a_processor_with_a_hidden_name_is_described_by_its_numbers(tmp_path):
     assert processor(tmp_path) == expected
 
 
-def test_a_processor_of_which_nothing_is_said(tmp_path):
-    described = processor(tmp_path / "nothing")
-    assert described["cpu"] and [described[name] for name in ("cpu_model", "caches", "clock_mhz")] == [None] * 3
+def test_a_processor_without_any_information(tmp_path):
+    description = processor(tmp_path / "nothing")
+    assert description["cpu"] and [description[name] for name in ("cpu_model", "caches", "clock_mhz")] == [None] * 3
 
 
 @pytest.fixture

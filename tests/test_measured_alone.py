@@ -1,4 +1,4 @@
-"""What operators need on top of their results, measured alone on a few rows."""
+"""The memory that operators need on top of their results, measured separately on a few rows."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def step(state, batch_size=64):
     optimizer.zero_grad()
 
 
-@pytest.mark.parametrize("batch_size", [64, 1024])  # run as it is; run on a few rows
+@pytest.mark.parametrize("batch_size", [64, 1024])  # run at full size; run on a few rows
 def test_a_recurrent_layers_backward_pass_is_measured_with_the_workspace_of_a_real_forward_pass(batch_size, one_thread):
     planned = plan_update(make, step, device="cpu", batch_size=batch_size)
     state = make()
@@ -30,8 +30,8 @@ def test_a_recurrent_layers_backward_pass_is_measured_with_the_workspace_of_a_re
 
 
 def test_the_marks_of_an_optimizer_are_not_measured():
-    """They open and close a range of torch's profiler. It crashes if one of its runs opens a range and another closes
-    it, as would be the case if each were measured."""
+    """They open and close a range of torch's profiler. Measured separately, one profiler run would open the range and
+    another would close it, which crashes the profiler."""
     net, optimizer = make()
     with _Measuring(torch.device("cpu")) as measuring:
         step((net, optimizer))

@@ -14,20 +14,20 @@ def blocks(*mib):
     return [torch.empty(size * MIB, dtype=torch.uint8) for size in mib]
 
 
-def test_counts_what_is_live_at_once_and_what_is_held():
+def test_counts_peak_and_held_bytes():
     def fn():
         first = blocks(8, 4)
         del first
         return blocks(5)
 
-    found = peak_memory(fn, device="cpu")
-    assert found.peak_bytes == 12 * MIB
-    assert found.held_bytes == 5 * MIB
+    measured = peak_memory(fn, device="cpu")
+    assert measured.peak_bytes == 12 * MIB
+    assert measured.held_bytes == 5 * MIB
 
 
-def test_does_not_count_what_was_there_before():
-    kept = blocks(64)
-    assert peak_memory(lambda: kept[0].view(-1)[:1].add_(1), device="cpu").peak_bytes < MIB
+def test_does_not_count_earlier_memory():
+    existing = blocks(64)
+    assert peak_memory(lambda: existing[0].view(-1)[:1].add_(1), device="cpu").peak_bytes < MIB
 
 
 def test_counts_the_temporaries_inside_operators():
@@ -55,7 +55,7 @@ def test_frees_the_warm_up_before_the_measured_call():
 
     class Result:
         def __init__(self):
-            self.itself = self  # a cycle, which only the collector ends
+            self.itself = self  # a cycle, which only the garbage collector frees
 
         def __del__(self):
             freed.append(True)
@@ -70,7 +70,7 @@ def test_frees_the_warm_up_before_the_measured_call():
     assert freed_at_each_call == [0, 1]
 
 
-def test_passes_on_what_the_function_raises():
+def test_passes_on_exceptions_of_the_function():
     with pytest.raises(ZeroDivisionError):
         peak_memory(lambda: 1 / 0, device="cpu")
 
@@ -88,8 +88,8 @@ def test_rejects_an_unknown_device():
 
 @pytest.mark.gpu
 def test_counts_on_cuda():
-    found = peak_memory(lambda: [torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")], device="cuda")
-    assert found.peak_bytes == found.held_bytes == 8 * MIB
+    measured = peak_memory(lambda: [torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")], device="cuda")
+    assert measured.peak_bytes == measured.held_bytes == 8 * MIB
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_measurements_in_several_threads_take_turns():
     assert peaks == [8 * MIB] * 3
 
 
-def test_work_in_another_thread_is_warned_of():
+def test_work_in_another_thread_causes_a_warning():
     def fn():
         thread = threading.Thread(target=blocks, args=(8,))
         thread.start()

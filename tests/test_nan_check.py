@@ -45,19 +45,19 @@ WRITES = st.one_of(
 
 def transition(bad, done, envs, new_key):
     """A transition, or a stack of them, whose entry `bad` is null in the last environment."""
-    several = envs or 1
+    count = envs or 1
     tree = {
-        "obs": {"place": np.zeros((several, 2)), "inner": {"deep": np.zeros(several)}},
-        "obs_next": {"place": np.zeros((several, 2)), "inner": {"deep": np.zeros(several)}},
-        "act": np.zeros((several, 1), np.float32),
-        "rew": np.zeros(several),
-        "terminated": np.full(several, done),
-        "truncated": np.zeros(several, bool),
-        "info": {"cost": np.zeros(several), "name": np.array(["a"] * several, object)},
-        "policy": {"logit": torch.zeros(several, 3)},
+        "obs": {"place": np.zeros((count, 2)), "inner": {"deep": np.zeros(count)}},
+        "obs_next": {"place": np.zeros((count, 2)), "inner": {"deep": np.zeros(count)}},
+        "act": np.zeros((count, 1), np.float32),
+        "rew": np.zeros(count),
+        "terminated": np.full(count, done),
+        "truncated": np.zeros(count, bool),
+        "info": {"cost": np.zeros(count), "name": np.array(["a"] * count, object)},
+        "policy": {"logit": torch.zeros(count, 3)},
     }
     if new_key:
-        tree["info"]["later"] = np.array([{}] * several, object)
+        tree["info"]["later"] = np.array([{}] * count, object)
     if bad:
         *path, last = bad.split(".")
         values = tree
@@ -68,7 +68,7 @@ def transition(bad, done, envs, new_key):
 
 
 def write(buffer, operation, *details):
-    """Do it to the buffer, and return the buffer to go on with."""
+    """Apply the operation to the buffer, and return the buffer to continue with."""
     envs = ENVS if hasattr(buffer, "buffers") else None
     stored = buffer.sample_indices(0) if len(buffer) else []  # tianshou refuses some empty buffers
     match operation, *details:
@@ -106,16 +106,16 @@ def fixed():
 @pytest.mark.parametrize("kind", BUFFERS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=st.lists(WRITES, max_size=25))
-def test_it_finds_what_the_original_finds(fixed, kind, writes):
+def test_it_finds_the_same_as_the_original(fixed, kind, writes):
     buffer = BUFFERS[kind]()
-    for each in [("add", [], False), ("check",), *writes, ("check",)]:
-        buffer = write(buffer, *each)
-        if each == ("check",) and len(buffer):
-            found = buffer.hasnull()
-            assert found == ReplayBuffer.hasnull.__wrapped__(buffer), f"after {writes}"
+    for operation in [("add", [], False), ("check",), *writes, ("check",)]:
+        buffer = write(buffer, *operation)
+        if operation == ("check",) and len(buffer):
+            has_null = buffer.hasnull()
+            assert has_null == ReplayBuffer.hasnull.__wrapped__(buffer), f"after {writes}"
 
 
-def test_several_buffers_are_told_apart(fixed):
+def test_several_buffers_are_distinguished(fixed):
     clean, dirty = ReplayBuffer(SIZE), ReplayBuffer(SIZE)
     for buffer in (clean, dirty):
         buffer.add(transition(None, False, None, new_key=False))
@@ -126,11 +126,11 @@ def test_several_buffers_are_told_apart(fixed):
 
 def test_nan_stays_found_until_it_is_overwritten(fixed):
     buffer = ReplayBuffer(2)
-    found = []
+    results = []
     for bad in (None, "rew", None, None):
         buffer.add(transition(bad, False, None, new_key=False))
-        found.append(buffer.hasnull())
-    assert found == [False, True, True, False]
+        results.append(buffer.hasnull())
+    assert results == [False, True, True, False]
 
 
 def test_a_buffer_loaded_from_a_file(fixed, tmp_path):
@@ -151,7 +151,7 @@ def test_her_buffers_are_read_whole_because_reading_them_computes_rewards():
     assert reads == [buffer] * 3
 
 
-def test_it_forgets_a_buffer_to_which_nobody_looks_any_more(fixed):
+def test_it_forgets_a_buffer_that_is_no_longer_checked(fixed):
     buffer = ReplayBuffer(SIZE)
     for _ in range(3 * SIZE):
         buffer.add(transition(None, False, None, new_key=False))

@@ -1,4 +1,4 @@
-"""Chapter 8: its judges on made-up records, with the effect and without it, and one training run of each kind."""
+"""Chapter 8: its judges on made-up records, with and without the effect, and one training run of each kind."""
 
 import pytest
 
@@ -29,32 +29,32 @@ WITHOUT = {  # what is changed, and the verdicts before and after
 
 
 def judge(claim_id, out, **changed):
-    told = WITH_EFFECT | changed
+    effect = WITH_EFFECT | changed
     bench = Bench(nan_scan, profile="tiny", device="cpu", seed=0, out=out)
-    for asked, reads in ((None, told["reads"]), (False, told["asked"])):
+    for requested, reads in ((None, effect["reads"]), (False, effect["asked"])):
         for release, count in reads.items():
-            bench.add("whole_reads", count, release=release, asked=asked, incremental=False, collects=COLLECTS)
-    for release, steps in told["steps"].items():
+            bench.add("whole_reads", count, release=release, asked=requested, incremental=False, collects=COLLECTS)
+    for release, steps in effect["steps"].items():
         for stored, seconds in zip((1_000, 100_000), steps, strict=True):
             setting = {"release": release, "algorithm": "SAC", "stored": stored, "incremental": False}
             bench.add("step", seconds, environment_steps=1, **setting)
             bench.add("share", 0.9, **setting)
     for stored in (1_000, 4_000):
-        bench.add("scan", told["rate"] * stored, kind="frames", stored=stored)
+        bench.add("scan", effect["rate"] * stored, kind="frames", stored=stored)
     for stored in (1_000, REPORTED_STORED):
-        bench.add("predicted", (told["rate"] * stored + told["rest"]) / REPORTED_COLLECT, stored=stored)
-    bench.add("scan_memory", told["memory"], kind="frames", stored=4_000, incremental=False)
+        bench.add("predicted", (effect["rate"] * stored + effect["rest"]) / REPORTED_COLLECT, stored=stored)
+    bench.add("scan_memory", effect["memory"], kind="frames", stored=4_000, incremental=False)
     bench.add("stored_bytes", 28e6, kind="frames", stored=4_000)
-    for incremental, error in ((False, WITH_EFFECT["error"]), (True, told["error"])):
+    for incremental, error in ((False, WITH_EFFECT["error"]), (True, effect["error"])):
         bench.add("error", error, part="rew", incremental=incremental)
-    bench.add("weight_difference", told["difference"], algorithm="SAC", stored=100_000)
+    bench.add("weight_difference", effect["difference"], algorithm="SAC", stored=100_000)
     bench.add("speedup", 10.0, algorithm="SAC", stored=100_000)
     (claim,) = (claim for claim in nan_scan.CLAIMS if claim.id == claim_id)
     return claim.verdict(bench.records).outcome
 
 
 @pytest.mark.parametrize("claim_id", [claim.id for claim in nan_scan.CLAIMS])
-def test_a_verdict_changes_when_its_effect_is_taken_away(claim_id, tmp_path):
+def test_a_verdict_changes_when_its_effect_is_removed(claim_id, tmp_path):
     changed, with_effect, without = WITHOUT[claim_id]
     assert judge(claim_id, tmp_path / "with") == with_effect
     assert judge(claim_id, tmp_path / "without", **changed) == without
@@ -71,9 +71,9 @@ def test_weights_that_differ_refute_the_fix(tmp_path):
 @pytest.mark.parametrize("algorithm", ["SAC", "DQN"])
 def test_a_training_run_reads_its_whole_buffer_after_every_collect_but_not_with_the_fix(algorithm):
     stored, collects = 100, 3
-    own, ours = (workloads.train(algorithm, stored, collects, incremental) for incremental in (False, True))
-    assert (own["whole_reads"], ours["whole_reads"]) == (collects + 1, 1)
-    assert (own["weights"] == ours["weights"]).all()
+    released, fixed = (workloads.train(algorithm, stored, collects, incremental) for incremental in (False, True))
+    assert (released["whole_reads"], fixed["whole_reads"]) == (collects + 1, 1)
+    assert (released["weights"] == fixed["weights"]).all()
 
 
 def test_the_memory_of_a_check_grows_with_the_buffer_but_not_with_the_fix():

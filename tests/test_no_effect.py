@@ -1,6 +1,6 @@
 """Verdicts on records without an effect: where nothing is slow or large, no claim about a cause or a fix is judged.
 
-`no_effect.csv` has the expected outcome of each claim, by what was done to the reference records, and the reason.
+`no_effect.csv` has the expected outcome of each claim, by the change to the reference records, and the reason.
 """
 
 import csv
@@ -20,7 +20,7 @@ NEUTRAL_AT_0 = ("parallel_training.overhead", "nan_scan.share")
 
 
 def is_timed(record):
-    """A kind of work that a run did not have took 0 s, and has no reverse."""
+    """Work that a run did not do took 0 s, and has no reciprocal."""
     return (record.unit == "s" and bool(record.value)) or (
         record.unit == "ratio" and not record.name.startswith("large_actions.")
     )
@@ -30,10 +30,10 @@ def with_value(record, value):
     return record.model_copy(update={"value": value, "spread": (value, value), "samples": (value,) * 3})
 
 
-def flat(records, which, level):
+def flat(records, predicate, level):
     """The records with all values of a quantity equal; a ratio is 1."""
     values = {}
-    for record in filter(which, records):
+    for record in filter(predicate, records):
         values.setdefault(record.name, []).append(record.value)
 
     def flattened(record):
@@ -41,13 +41,13 @@ def flat(records, which, level):
             return 0.0 if record.name in NEUTRAL_AT_0 else 1.0
         return level(values[record.name])
 
-    return Records(with_value(record, flattened(record)) if which(record) else record for record in records)
+    return Records(with_value(record, flattened(record)) if predicate(record) else record for record in records)
 
 
-def reversed_effects(records, which):
-    """The records with what was slowest as fast as what was fastest, and the other way round."""
+def reversed_effects(records, predicate):
+    """The records with the slowest value swapped with the fastest, the largest with the smallest, and so on."""
     values = {}
-    for record in filter(which, records):
+    for record in filter(predicate, records):
         values.setdefault(record.name, []).append(record.value)
 
     def mirrored(record):
@@ -57,7 +57,7 @@ def reversed_effects(records, which):
             return 1 / record.value
         return max(values[record.name]) * min(values[record.name]) / record.value
 
-    return Records(with_value(record, mirrored(record)) if which(record) else record for record in records)
+    return Records(with_value(record, mirrored(record)) if predicate(record) else record for record in records)
 
 
 def is_bytes(record):
@@ -65,7 +65,7 @@ def is_bytes(record):
 
 
 def card(records, fits):
-    """The same with a card on which every update fits, or none."""
+    """The same records, with a card on which every update fits, or none does."""
     return Records(with_value(r, fits) if r.name == "two_batch_sizes.fits" else r for r in records)
 
 
@@ -87,8 +87,8 @@ CHANGES = {
     "all small": all_small,
     "all large": all_large,
     "same times, all small": lambda records: same_times(all_small(records)),
-    "times reversed": partial(reversed_effects, which=is_timed),
-    "bytes reversed": partial(reversed_effects, which=is_bytes),
+    "times reversed": partial(reversed_effects, predicate=is_timed),
+    "bytes reversed": partial(reversed_effects, predicate=is_bytes),
 }
 
 

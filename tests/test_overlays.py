@@ -1,4 +1,4 @@
-"""Overlays: where a release is installed, when it is refused, and what is said."""
+"""Overlays: where a release is installed, when it is refused, and the messages."""
 
 import errno
 import os
@@ -57,7 +57,7 @@ def test_an_overlay_that_is_damaged_is_not_passed_over(empty_cache):
 
 @pytest.fixture
 def copy_of(tmp_path, monkeypatch):
-    """A copy of an overlay, which may be damaged."""
+    """A copy of an overlay, for a test to damage."""
 
     def copy(requirement):
         source = install(requirement)
@@ -85,7 +85,7 @@ def change_one_byte(path):
         (os.unlink, "tianshou-1.0.0.dist-info/RECORD"),
     ],
 )
-def test_an_overlay_of_which_a_file_is_damaged_is_not_used(copy_of, damage, file):
+def test_an_overlay_with_a_damaged_file_is_not_used(copy_of, damage, file):
     folder = copy_of("tianshou==1.0.0")
     assert install("tianshou==1.0.0") == folder
     damage(folder / file)
@@ -112,13 +112,13 @@ def test_a_wheel_that_is_missing_beside_its_release_is_named(copy_of):
         install("torchrl==0.6.0")
 
 
-def test_a_disk_that_is_full_is_said_as_such(empty_cache):
+def test_a_full_disk_is_reported_as_such(empty_cache):
     """A limit on the size of a file makes the system refuse the write, as a full disk does."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2**15, 2**15)); "
-    done = subprocess.run([sys.executable, "-c", limit + INSTALL[-1]], capture_output=True, text=True)
-    assert "a file could not be written. Free some space" in done.stderr and "index could not" not in done.stderr
-    (said,) = re.findall("pip said: (.*)", done.stderr)
-    assert os.strerror(errno.EFBIG) in said and "TMPDIR" in done.stderr
+    result = subprocess.run([sys.executable, "-c", limit + INSTALL[-1]], capture_output=True, text=True)
+    assert "a file could not be written. Free some space" in result.stderr and "index could not" not in result.stderr
+    (pip_message,) = re.findall("pip said: (.*)", result.stderr)
+    assert os.strerror(errno.EFBIG) in pip_message and "TMPDIR" in result.stderr
     assert not overlay_folder("tianshou==1.0.0").exists()
 
 
@@ -128,7 +128,7 @@ def test_a_cache_that_cannot_be_written_is_named(monkeypatch):
         install("tianshou==1.0.0")
 
 
-def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
+def test_without_network_and_overlay_the_error_says_what_to_do(empty_cache, no_network):
     with pytest.raises(ReleaseUnavailable) as raised:
         Release("tianshou==1.0.0").run(version)
     for part in ("tianshou==1.0.0", str(empty_cache), "python -m rlrepro fetch 'tianshou==1.0.0'", "not be reached"):
@@ -139,13 +139,13 @@ def test_no_network_and_no_overlay_says_what_to_do(empty_cache, no_network):
 def test_a_python_without_pip_is_not_blamed_on_the_network(empty_cache, tmp_path, monkeypatch):
     venv.create(tmp_path / "env", with_pip=False)
     monkeypatch.setattr("sys.executable", str(tmp_path / "env" / "bin" / "python"))
-    with pytest.raises(ReleaseUnavailable, match=r"has no pip\. Install it: python -m ensurepip") as told:
+    with pytest.raises(ReleaseUnavailable, match=r"has no pip\. Install it: python -m ensurepip") as raised:
         install("tianshou==1.0.0")
-    assert "could not be reached" not in str(told.value)
+    assert "could not be reached" not in str(raised.value)
 
 
 @pytest.mark.slow
-def test_an_overlay_that_is_there_needs_no_network(overlay, no_network):
+def test_an_installed_overlay_needs_no_network(overlay, no_network):
     assert Release("tianshou==1.0.0").run(version) == "1.0.0"
 
 
@@ -188,20 +188,20 @@ def test_two_at_once_install_one(empty_cache):
 
 @pytest.mark.slow
 def test_another_python_gets_its_own_overlay(empty_cache, tmp_path):
-    other = "3.11" if sys.version_info[:2] == (3, 12) else "3.12"
-    tag = f"cp{other.replace('.', '')}"
-    folder = install("torchrl==0.7.0", other)  # compiled, with tensordict beside it
+    python = "3.11" if sys.version_info[:2] == (3, 12) else "3.12"
+    tag = f"cp{python.replace('.', '')}"
+    folder = install("torchrl==0.7.0", python)  # compiled, with tensordict beside it
     assert folder == empty_cache / "overlays" / f"{tag.replace('cp', 'cpython-')}-linux-x86_64" / "torchrl-0.7.0"
     assert [f"Tag: {tag}-{tag}-" in path.read_text() for path in folder.glob("*.dist-info/WHEEL")] == [True, True]
-    assert install("tianshou==1.0.0", other, tmp_path / "there").is_relative_to(tmp_path / "there")
+    assert install("tianshou==1.0.0", python, tmp_path / "there").is_relative_to(tmp_path / "there")
 
 
 def test_the_folder_named_for_a_python_is_the_one_where_it_looks(empty_cache):
     if sysconfig.get_platform() == "linux-x86_64":
-        here = "{}.{}".format(*sys.version_info)
-        assert overlay_folder("tianshou==1.0.0", here) == overlay_folder("tianshou==1.0.0")
+        python = "{}.{}".format(*sys.version_info)
+        assert overlay_folder("tianshou==1.0.0", python) == overlay_folder("tianshou==1.0.0")
 
 
-def test_no_network_for_another_python_says_what_to_do(empty_cache, no_network):
+def test_without_network_for_another_python_the_error_says_what_to_do(empty_cache, no_network):
     with pytest.raises(ReleaseUnavailable, match=r"fetch 'torchrl==0\.7\.0' --python 3\.12"):
         install("torchrl==0.7.0", "3.12")

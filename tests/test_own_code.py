@@ -1,4 +1,4 @@
-"""Chapter 7's project has a problem of each chapter, and the doctor finds and fixes them where the chapter says so."""
+"""Chapter 7's project has one problem per chapter; the doctor finds them, and fixes those that the chapter lists."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from rlrepro.cases.own_code import SETTINGS, workloads
 from rlrepro.doctor.autofix import fixed_files
 from rlrepro.doctor.scan import examine
 
-FOUND = {
+EXPECTED = {
     "ppo.py": {"TS001", "TS002"},
     "recommender.py": {"LA001"},
     "sweep.py": {"PT001"},
@@ -18,19 +18,19 @@ FOUND = {
 
 
 def codes(project):
-    found = {}
+    by_file = {}
     for finding in examine([project]).findings:
-        found.setdefault(Path(finding.path).relative_to(project).as_posix(), set()).add(finding.code)
-    return found
+        by_file.setdefault(Path(finding.path).relative_to(project).as_posix(), set()).add(finding.code)
+    return by_file
 
 
 def test_each_script_has_its_problem_until_it_is_fixed(tmp_path):
     project = workloads.copy_project(tmp_path / "project", SETTINGS["smoke"])
-    assert codes(project) == FOUND
-    for each in fixed_files(examine([project])):
-        each.write()
+    assert codes(project) == EXPECTED
+    for file in fixed_files(examine([project])):
+        file.write()
     assert codes(project) == {"recommender.py": {"LA001"}}  # for its owner to decide
 
 
 def test_all_scripts_run_in_the_profile_full():
-    assert {script for group in SETTINGS["full"].runs for script in group} == {*FOUND}
+    assert {script for group in SETTINGS["full"].runs for script in group} == {*EXPECTED}

@@ -1,4 +1,4 @@
-"""Chapter 4: the effect is there, and goes with its cause; and the loops measure what the judges need."""
+"""Chapter 4: the effect exists, and disappears with its cause; and the loops measure what the judges need."""
 
 import os
 from dataclasses import asdict
@@ -29,14 +29,14 @@ from rlrepro.cases.parallel_training import (
 from rlrepro.fixes import thread_budget
 from rlrepro.lab import Release
 
-SIZE = {"net": 512, "steps": 64, "epochs": 5}  # five gradient steps: one of them alone says little
+SIZE = {"net": 512, "steps": 64, "epochs": 5}  # five gradient steps: a single one says little
 SMALLEST = {"robot": None, "net": 8, "steps": 4, "epochs": 1}
 CORES = thread_budget(1)
 several_cores = pytest.mark.skipif(CORES < 2, reason="with one core there is one thread")
 
 
-def configs(count, **more):
-    return [{"robot": asdict(build), "seed": k, **SIZE, **more} for k, build in enumerate(robots.builds(count))]
+def configs(count, **overrides):
+    return [{"robot": asdict(build), "seed": k, **SIZE, **overrides} for k, build in enumerate(robots.builds(count))]
 
 
 @pytest.fixture(scope="module")
@@ -49,28 +49,30 @@ def parent():
 @pytest.mark.timing
 @several_cores
 def test_threads_slow_runs_down_and_nothing_else_does(parent):
-    most = 2 * CORES
+    n_runs = 2 * CORES
     with Release(f"stable-baselines3=={SB3}", environment={"OMP_WAIT_POLICY": "PASSIVE"}) as sleeping:
-        ways = {
-            "default": lambda: parent.run(launch.pool, configs(most)),
-            "one": lambda: parent.run(launch.pool, configs(most, threads=1)),
-            "passive": lambda: sleeping.run(launch.pool, configs(most)),
+        variants = {
+            "default": lambda: parent.run(launch.pool, configs(n_runs)),
+            "one": lambda: parent.run(launch.pool, configs(n_runs, threads=1)),
+            "passive": lambda: sleeping.run(launch.pool, configs(n_runs)),
             "alone": lambda: parent.run(launch.pool, configs(1, threads=1)),
         }
-        rounds = [{name: way() for name, way in ways.items()} for _ in range(3)]
-    default, one, passive, alone = (launch.typical([each[name] for each in rounds]) for name in ways)
-    assert default["torch_threads"] == passive["torch_threads"] == CORES and one["torch_threads"] == 1
-    assert default["step"] > 3 * max(one["step"], passive["step"])
-    assert default["step_cpu"] > 3 * alone["step_cpu"]  # it is not a lock that they wait for
-    assert one["step_cpu"] < 2 * alone["step_cpu"]
+        rounds = [{name: run() for name, run in variants.items()} for _ in range(3)]
+    default, one_thread, passive, alone = (
+        launch.typical([by_variant[name] for by_variant in rounds]) for name in variants
+    )
+    assert default["torch_threads"] == passive["torch_threads"] == CORES and one_thread["torch_threads"] == 1
+    assert default["step"] > 3 * max(one_thread["step"], passive["step"])
+    assert default["step_cpu"] > 3 * alone["step_cpu"]  # they don't wait for a lock
+    assert one_thread["step_cpu"] < 2 * alone["step_cpu"]
     if "runnable" in default:
-        assert default["runnable"] > CORES + 0.5 and one["runnable"] <= most + 0.5
+        assert default["runnable"] > CORES + 0.5 and one_thread["runnable"] <= n_runs + 0.5
 
 
 @pytest.mark.slow
 @several_cores
 def test_a_forked_run_has_torchs_own_threads_unless_it_is_limited(parent):
-    default, limited = (parent.run(launch.pool, [SMALLEST | more] * 2) for more in ({}, {"threads": 1}))
+    default, limited = (parent.run(launch.pool, [SMALLEST | overrides] * 2) for overrides in ({}, {"threads": 1}))
     assert default["torch_threads"] == CORES and limited["torch_threads"] == 1
 
 
@@ -138,14 +140,14 @@ class Simulated:
         return measured | {"parts": [(len(configs), measured["wall"], measured["work"])] * 3}
 
     def measured(self, runs, processes, threads, task="train"):
-        spins = self.cause == "spinning" and threads > 1 and not self.sleeps
-        waits = self.cause == "lock" and task == "train"
-        slower = 10 if processes > 1 and (spins or waits) else 1
+        is_spinning = self.cause == "spinning" and threads > 1 and not self.sleeps
+        is_locked = self.cause == "lock" and task == "train"
+        slower = 10 if processes > 1 and (is_spinning or is_locked) else 1
         seconds = 0.01 * max(1, processes / 4) * slower
-        same = dict.fromkeys(("step", "row", "train", "rollout", "seconds"), seconds)
+        times = dict.fromkeys(("step", "row", "train", "rollout", "seconds"), seconds)
         counts = {"runnable": processes * threads, "torch_threads": threads, "taken_away": 1.0, "given_up": 1.0}
         spans = {"span": seconds * runs / processes, "wall": 1.2 * seconds * runs / processes, "work": seconds * runs}
-        measured = same | counts | spans | {"step_cpu": 0.01 * (slower if spins else 1)}
+        measured = times | counts | spans | {"step_cpu": 0.01 * (slower if is_spinning else 1)}
         return measured | {"samples": {name: [value] * 3 for name, value in measured.items()}}
 
     def close(self):
@@ -165,13 +167,13 @@ SURVIVORS = {
         "a lock in autograd",
         "too few cores",
         "threads that spin while they wait",
-    ],  # since nothing is slow
+    ],  # because nothing is slow
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cause, profile", [("spinning", "smoke"), ("lock", "tiny"), ("nothing", "tiny")])
-def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp_path, monkeypatch):
+def test_the_loops_measure_enough_to_distinguish_the_causes(cause, profile, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(measure, "thread_budget", lambda jobs: 4)
     monkeypatch.setattr(launch, "ensemble", lambda *_, **__: {"rollout": 0.1, "train": 0.2, "seconds": 0.4})
@@ -200,21 +202,21 @@ def test_the_loops_measure_what_tells_one_cause_from_another(cause, profile, tmp
 @pytest.mark.timing
 def test_members_together_do_more_than_one_alone():
     seconds = ensemble_timing.step_seconds((1, 64), net=64, rounds=5)
-    assert {len(taken) for taken in seconds.values()} == {5}
-    alone, _, together, _, products = (float(np.median(taken)) for taken in seconds.values())
+    assert {len(samples) for samples in seconds.values()} == {5}
+    alone, _, together, _, products = (float(np.median(samples)) for samples in seconds.values())
     assert 64 * alone / together > 6
     assert 1 < together / products < 4
 
 
 def test_an_ensemble_of_each_size_is_timed_with_one_thread(monkeypatch):
-    real, made, threads = fixes.EnsemblePPO, [], torch.get_num_threads()
+    real, created, threads = fixes.EnsemblePPO, [], torch.get_num_threads()
 
     def ensemble(env, **options):
-        made.append((len(options["seeds"]), torch.get_num_threads()))
+        created.append((len(options["seeds"]), torch.get_num_threads()))
         return real(env, **options)
 
     monkeypatch.setattr(fixes, "EnsemblePPO", ensemble)
     seconds = ensemble_timing.step_seconds((1, 3), net=8, rounds=2)
-    assert made == [(1, 1), (3, 1)] and torch.get_num_threads() == threads
+    assert created == [(1, 1), (3, 1)] and torch.get_num_threads() == threads
     timed = [ensemble_timing.ALONE, ("ensemble", 1), ("ensemble", 3), ("products", 1), ("products", 3)]
-    assert {key: len(taken) for key, taken in seconds.items()} == dict.fromkeys(timed, 2)
+    assert {key: len(samples) for key, samples in seconds.items()} == dict.fromkeys(timed, 2)

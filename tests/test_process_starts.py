@@ -1,4 +1,4 @@
-"""Which processes run at the same time: those that a launcher waits for one by one do not."""
+"""Processes that run at the same time: if a launcher waits for one before it starts the next, they don't."""
 
 import pytest
 
@@ -47,7 +47,7 @@ for seed in range(3):
         START.rstrip() + "; process.wait()",
     ],
 )
-def test_training_runs_of_which_each_is_waited_for(tmp_path, body):
+def test_training_runs_in_turn(tmp_path, body):
     assert "PT001" not in codes(tmp_path, body)
 
 
@@ -68,11 +68,11 @@ def test_training_runs_that_overlap(tmp_path, body):
     assert "PT001" in codes(tmp_path, body)
 
 
-@pytest.mark.parametrize("then, found", [("    process.join()", False), ("    print(seed)", True)])
-def test_processes_of_which_each_is_joined(tmp_path, then, found):
+@pytest.mark.parametrize("after_start, expected", [("    process.join()", False), ("    print(seed)", True)])
+def test_processes_that_are_joined_in_turn(tmp_path, after_start, expected):
     (tmp_path / "train.py").write_text(TRAIN.replace("for _", "def run():\n  for _"))
-    (tmp_path / "launch.py").write_text(WORKERS.format(then))
-    assert ("PT001" in {finding.code for finding in examine([tmp_path]).findings}) is found
+    (tmp_path / "launch.py").write_text(WORKERS.format(after_start))
+    assert ("PT001" in {finding.code for finding in examine([tmp_path]).findings}) is expected
 
 
 def codes(folder, body):

@@ -1,4 +1,4 @@
-"""What a profile measures on a GPU: nothing that would be about the card's libraries."""
+"""Sizes of the profiles on a GPU: large enough that the card's libraries don't decide the result."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds the project together: environments that agree, arrows that point one way, a quick import."""
+"""The project as a whole: environments that agree, imports in one direction, a quick import."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ def course_pythons(specifier):
     return [f"3.{minor}" for minor in range(30) if SpecifierSet(specifier).contains(f"3.{minor}")]
 
 
-def test_conda_installs_what_make_installs():
+def test_conda_installs_the_same_as_make():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     python, _, pip = environment["dependencies"]
     assert list(PYTHONS) == course_pythons(python.removeprefix("python"))
@@ -49,7 +49,7 @@ def test_the_lock_holds_each_dependency_in_its_range():
             assert requirement.specifier.contains(locked[normal(requirement.name)]), requirement
 
 
-def test_each_dependency_says_what_it_is_for():
+def test_each_dependency_has_a_comment_on_its_purpose():
     lines = re.findall(r'^  "[a-z][\w.-]*[\[<>=!].*$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert len(lines) == len([*declared(), *PROJECT["dependency-groups"]["dev"]])
     assert all(re.search(r'",\s+# \S', line) for line in lines)
@@ -58,8 +58,8 @@ def test_each_dependency_says_what_it_is_for():
 def test_import_loads_nothing_heavy():
     packages = "rlrepro, rlrepro.lab, rlrepro.fixes, rlrepro.fit"
     script = f"import {packages}, sys; print({{'torch', 'tianshou', 'numpy'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "set()"
 
 
 def imports(path):
@@ -121,13 +121,17 @@ def test_the_pythons_of_the_course_are_the_same_everywhere():
 
 def test_the_pythons_of_the_base_are_the_same_everywhere():
     prefix = "Programming Language :: Python :: 3."
-    named = [int(each.removeprefix(prefix)) for each in PROJECT["project"]["classifiers"] if each.startswith(prefix)]
+    named = [
+        int(classifier.removeprefix(prefix))
+        for classifier in PROJECT["project"]["classifiers"]
+        if classifier.startswith(prefix)
+    ]
     supported = SpecifierSet(PROJECT["project"]["requires-python"])
     assert named == list(range(named[0], named[-1] + 1))
     assert supported.contains(f"3.{named[0]}") and not supported.contains(f"3.{named[0] - 1}")
 
 
-def test_an_extra_brings_what_the_extras_that_it_names_bring():
+def test_an_extra_includes_the_dependencies_of_its_extras():
     course = {Requirement(line).name for line in project.requirements("course")}
     assert {"torch", "gymnasium", "loky", "psutil", "papermill", "click"} <= course and "rlrepro" not in course
     fit = {Requirement(line).name for line in project.requirements("fit")}
@@ -140,8 +144,8 @@ def test_the_changelog_has_this_version():
     assert re.search(rf"^## {re.escape(rlrepro.__version__)}$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
-def test_a_checkout_that_is_not_installed_says_the_same_of_itself(uninstalled):
-    say = "from rlrepro.metadata import *; print(repr((address(), requirements())))"
-    address, requirements = ast.literal_eval(uninstalled("-c", say).stdout)
+def test_a_checkout_that_is_not_installed_has_the_same_metadata(uninstalled):
+    script = "from rlrepro.metadata import *; print(repr((address(), requirements())))"
+    address, requirements = ast.literal_eval(uninstalled("-c", script).stdout)
     assert address == project.address() == PROJECT["project"]["urls"]["Repository"]
     assert {*map(Requirement, requirements)} == {*map(Requirement, project.requirements())}

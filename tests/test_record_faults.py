@@ -1,4 +1,4 @@
-"""Records that were damaged, or are not as their case declares: refused, named, and never judged."""
+"""Records that are damaged, or not as their case declares, are refused, named, and never judged."""
 
 import json
 import shutil
@@ -26,16 +26,17 @@ def reference(tmp_path):
 def test_a_record_that_is_not_as_declared_is_refused_with_its_file_and_line(run_cli, reference, damage):
     change, message = DAMAGES[damage]
     records = [json.loads(line) for line in reference.read_text().splitlines()]
-    numbers = [number for number, record in enumerate(records, start=1) if record["name"] == "logp_old.peak"]
-    for number in numbers:
+    line_numbers = [number for number, record in enumerate(records, start=1) if record["name"] == "logp_old.peak"]
+    for number in line_numbers:
         change(records[number - 1])
     reference.write_text("\n".join(map(json.dumps, records)))
-    done = run_cli("verdicts", reference.parent, "--json")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    completed = run_cli("verdicts", reference.parent, "--json")
+    assert completed.returncode == 1 and "Traceback" not in completed.stderr
     assert all(
-        f"{reference}, line {number}: {message}" in done.stderr.replace("Value error, ", "") for number in numbers
+        f"{reference}, line {number}: {message}" in completed.stderr.replace("Value error, ", "")
+        for number in line_numbers
     )
-    (verdict,) = [row for row in json.loads(done.stdout) if row["id"] == "LO1"]
+    (verdict,) = [row for row in json.loads(completed.stdout) if row["id"] == "LO1"]
     assert verdict["verdict"] == "not testable here" and "no record of logp_old.peak" in verdict["why"]
 
 
@@ -48,8 +49,8 @@ def test_a_record_that_is_not_as_declared_is_refused_with_its_file_and_line(run_
         (lambda path: (path.unlink(), path.mkdir()), "is a folder, not a file"),
     ],
 )
-def test_a_file_of_which_no_line_can_be_read_is_a_failure(run_cli, reference, damage, message):
+def test_a_file_without_a_readable_line_is_a_failure(run_cli, reference, damage, message):
     assert run_cli("verdicts", reference.parent).returncode == 0
     damage(reference)
-    done = run_cli("verdicts", reference.parent)
-    assert done.returncode == 1 and f"{reference}" in done.stderr and message in done.stderr
+    completed = run_cli("verdicts", reference.parent)
+    assert completed.returncode == 1 and f"{reference}" in completed.stderr and message in completed.stderr

@@ -12,12 +12,12 @@ def book(tmp_path):
     return RecordBook(tmp_path / "a.jsonl", case="case", profile="smoke", device="cpu", seed=0)
 
 
-def test_what_is_written_is_read(book):
+def test_written_records_are_read(book):
     book.add("peak", 5, "B", rows=10)
-    written = book.add("ratio", 1.5, "ratio", spread=(1.0, 2.0), rows=10)
+    record = book.add("ratio", 1.5, "ratio", spread=(1.0, 2.0), rows=10)
     records = read_records(book.path)
     assert records == book.records and records.problems == ()
-    assert records[1] == written and records[1].machine.versions["torch"]
+    assert records[1] == record and records[1].machine.versions["torch"]
 
 
 def test_finds_by_name_and_setting(book):
@@ -43,7 +43,7 @@ def test_finds_by_name_and_setting(book):
         ("text", "\udc80", "text"),
     ],
 )
-def test_rejects_what_does_not_fit_the_schema(book, name, value, unit):
+def test_rejects_values_outside_the_schema(book, name, value, unit):
     with pytest.raises(ValueError):  # pydantic's ValidationError is one
         book.add(name, value, unit)
     assert not book.path.exists()
@@ -64,7 +64,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_read(book):
     assert [f"line {number}" in problem for number, problem in zip((2, 4, 5), records.problems, strict=True)] == [
         True
     ] * 3
-    assert len(warned) == 3 and all(str(book.path) in str(each.message) for each in warned)
+    assert len(warned) == 3 and all(str(book.path) in str(warning.message) for warning in warned)
 
 
 FULL_DISK = """
@@ -86,13 +86,13 @@ def test_a_full_disk_leaves_the_records_of_before(book):
     """A limit on the size of a file makes the system refuse the write, as a full disk does."""
     book.add("peak", 1, "B")
     before = book.path.read_bytes()
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, book.path], capture_output=True, text=True, check=True)
-    assert "are unchanged" in done.stdout and str(book.path) in done.stdout
+    completed = subprocess.run([sys.executable, "-c", FULL_DISK, book.path], capture_output=True, text=True, check=True)
+    assert "are unchanged" in completed.stdout and str(book.path) in completed.stdout
     assert book.path.read_bytes() == before
     assert list(book.path.parent.iterdir()) == [book.path]
 
 
-def test_no_records_says_how_to_make_some(tmp_path):
+def test_missing_records_raise_with_the_command_that_makes_some(tmp_path):
     with pytest.raises(FileNotFoundError, match="rlrepro reproduce"):
         read_records(tmp_path / "nowhere")
 

@@ -1,4 +1,4 @@
-"""On the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
+"""Releases, with the real tianshou 1.0.0; `module` fixtures keep one process for many tests."""
 
 import inspect
 import os
@@ -39,10 +39,10 @@ def test_keeps_one_process(old):
     assert old.run(os.getpid) == old.run(os.getpid) != os.getpid()
 
 
-def test_what_it_prints_appears_here_as_it_comes(old, capsys):
+def test_its_output_appears_here_immediately(old, capsys):
     old.run(lambda: (print("to stdout"), print("to stderr", file=sys.stderr), os.system("echo from a shell")))
-    shown = capsys.readouterr().out
-    assert all(text in shown for text in ("to stdout", "to stderr", "from a shell"))
+    output = capsys.readouterr().out
+    assert all(text in output for text in ("to stdout", "to stderr", "from a shell"))
 
 
 class OwnError(Exception):
@@ -69,7 +69,7 @@ def test_an_exception_that_does_not_pickle_comes_as_text(old):
     assert old.run(version) == "1.0.0"
 
 
-def test_a_result_that_exists_only_there_is_explained(old):
+def test_a_result_that_exists_only_in_the_release_is_explained(old):
     def policy_class():
         from tianshou.policy import PPOPolicy
 
@@ -82,16 +82,16 @@ def test_a_result_that_exists_only_there_is_explained(old):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "die, how", [(lambda: os._exit(3), "exit code 3"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9")]
+    "die, status", [(lambda: os._exit(3), "exit code 3"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "signal 9")]
 )
-def test_a_process_that_dies_is_named_and_the_next_call_works(old, die, how):
+def test_a_process_that_dies_is_named_and_the_next_call_works(old, die, status):
     def last_words():
         print("my last words")
         die()
 
     with pytest.raises(ReleaseDied) as raised:
         old.run(last_words)
-    assert all(text in str(raised.value) for text in ("tianshou==1.0.0", how, "last_words", "my last words"))
+    assert all(text in str(raised.value) for text in ("tianshou==1.0.0", status, "last_words", "my last words"))
     assert old.run(version) == "1.0.0"
 
 
@@ -108,7 +108,7 @@ def test_threads_take_turns(old):
         assert list(pool.map(lambda number: old.run(slow, number), range(8))) == list(range(8))
 
 
-def test_a_function_that_closes_its_output_still_answers(old):
+def test_a_function_that_closes_its_output_still_returns(old):
     def silent():
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
@@ -120,7 +120,7 @@ def test_a_function_that_closes_its_output_still_answers(old):
     old.close()
 
 
-def test_a_death_is_noticed_though_a_process_it_started_lives_on(old):
+def test_a_death_is_noticed_even_if_a_child_process_survives(old):
     with pytest.raises(ReleaseDied, match="exit code 3"):
         old.run(lambda: (os.system("sleep 20 &"), os._exit(3)))
 
@@ -146,7 +146,7 @@ def test_variables_reach_the_process():
 @pytest.mark.slow
 def test_an_interrupt_ends_the_child_and_the_next_call_works(old):
     pid = old.run(os.getpid)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has it ignored in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process of a shell ignores it
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -160,9 +160,9 @@ def test_an_interrupt_ends_the_child_and_the_next_call_works(old):
 
 def test_a_child_ends_with_its_parent():
     script = "from rlrepro.lab import Release; import os; print(Release('tianshou==1.0.0').run(os.getpid))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     with pytest.raises(ProcessLookupError):
-        os.kill(int(done.stdout), 0)
+        os.kill(int(completed.stdout), 0)
 
 
 @pytest.mark.slow
@@ -177,10 +177,10 @@ def test_shows_source_and_diff(old):
 
 
 @pytest.mark.slow
-def test_a_source_names_its_lines_where_the_library_is_developed(old):
+def test_a_source_links_to_its_lines_in_the_librarys_repository(old):
     source = old.source("tianshou.policy:PPOPolicy.process_fn")
-    found = re.fullmatch(r"https://github.com/thu-ml/tianshou/blob/v1.0.0/(.*)#L(\d+)-L(\d+)", source.url)
-    lines = (old.install() / found[1]).read_text().splitlines()[int(found[2]) - 1 : int(found[3])]
+    match = re.fullmatch(r"https://github.com/thu-ml/tianshou/blob/v1.0.0/(.*)#L(\d+)-L(\d+)", source.url)
+    lines = (old.install() / match[1]).read_text().splitlines()[int(match[2]) - 1 : int(match[3])]
     assert inspect.cleandoc("\n" + "\n".join(lines)) + "\n" == source.text
     assert source.url in source._repr_markdown_()
     assert old.source("rlrepro.lab.units:format_value").url == ""
@@ -196,7 +196,7 @@ def test_a_decorated_function_is_linked_to_where_it_is_written():
 @pytest.mark.parametrize(
     "text", ["tianshou", "tianshou>=1", "tianshou==1.*", "", "tianshou==1.0.0==2", "-r x", "tianshou[a]==1.0"]
 )
-def test_rejects_what_is_not_a_release(text):
+def test_rejects_an_invalid_release(text):
     with pytest.raises(ValueError, match=r"name==version"):
         Release(text)
 
@@ -222,7 +222,7 @@ def test_a_source_folder_stands_for_a_release(tmp_path, monkeypatch):
         Release("pearlish", path=tmp_path)
 
 
-def test_a_timeline_uses_what_runs_already(old):
+def test_a_timeline_uses_releases_that_run_already(old):
     (point,) = timeline("tianshou", ["1.0.0"], os.getpid, running=[old])
     assert point.value == old.run(os.getpid)
 

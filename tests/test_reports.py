@@ -1,4 +1,4 @@
-"""The reports of what is open today: each script and each test fails on the release, and passes with the change."""
+"""The reports of open problems: each script and each test fails on the release, and passes with the change."""
 
 import os
 import re
@@ -25,16 +25,16 @@ def test_a_report_names_its_release_and_needs_nothing_of_ours(report):
     files = [(report.folder / name).read_text() for name in ("show.py", "test_regression.py", "change.diff")]
     assert all(file in text for file in files) and not any("rlrepro" in file for file in files)
     assert len(files[0].splitlines()) <= LINES
-    assert not [line for line in files[2].splitlines() if line.startswith(" ")]  # quotes no more than it has to
+    assert not [line for line in files[2].splitlines() if line.startswith(" ")]  # quotes no more than necessary
 
 
 @each_report
-def test_a_report_is_a_part_of_a_page(report):
+def test_a_report_is_a_section_of_a_page(report):
     text = render(report, level=2)
     assert text.startswith(f"## {report.title}\n") and "\n### Cause\n" in text and "\n### The change\n" in text
 
 
-def test_a_table_is_of_each_reference_machine(tmp_path):
+def test_each_reference_machine_has_a_table(tmp_path):
     report = REPORTS["tianshou_gail"]
     assert "| 1,024 |" in render(report) and "*Measured on " in render(report)
     assert "There are no reference records" in render(report, results=tmp_path)
@@ -46,7 +46,7 @@ def test_lines_that_are_gone_are_named():
     )
 
 
-def test_a_change_that_does_not_apply_says_what_to_do(tmp_path):
+def test_a_change_that_does_not_apply_raises_with_advice(tmp_path):
     (tmp_path / "change.diff").write_text(
         "--- a/tianshou/config.py\n+++ b/tianshou/config.py\n@@ -1 +1 @@\n-no\n+yes\n"
     )
@@ -80,7 +80,7 @@ def run(report, name, folder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(limit(4 * REPORT_SECONDS))
 @each_report
-def test_the_problem_is_there_and_the_change_fixes_it(report, tmp_path):
+def test_the_problem_exists_and_the_change_fixes_it(report, tmp_path):
     if report.package_folder is None:
         pytest.skip(f"no source of {report.package} here")
     script, test = (run(report, name, None, tmp_path) for name in ("show.py", "test_regression.py"))
@@ -88,5 +88,5 @@ def test_the_problem_is_there_and_the_change_fixes_it(report, tmp_path):
     assert test.returncode == 1 and " failed" in test.stdout and not re.search(r"\d error", test.stdout), test.stdout
     with applied(report) as folder:
         for name in ("show.py", "test_regression.py"):
-            done = run(report, name, folder, tmp_path)
-            assert done.returncode == 0, done.stdout + done.stderr
+            completed = run(report, name, folder, tmp_path)
+            assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -1,4 +1,4 @@
-"""The rules of the kinds of claims, and the intervals of what they judge."""
+"""The rules for each kind of claim, and the intervals of the numbers that they judge."""
 
 import pytest
 
@@ -51,17 +51,17 @@ def test_a_kind_has_one_rule(rule, outcomes):
     assert {number: rule.judge(Finding("", [number])).outcome for number in outcomes} == outcomes
 
 
-def test_what_is_left_of_an_effect_is_counted_in_logarithms():
-    shares = [share_left(16, left) for left in (16, 4, 2, 1, 0.5)]
+def test_the_remaining_share_of_an_effect_is_logarithmic():
+    shares = [share_left(16, remaining) for remaining in (16, 4, 2, 1, 0.5)]
     assert shares == pytest.approx([1, 0.5, 0.25, 0, 0])
     assert share_left(1, 1) == share_left(0.5, 0.9) == 0 and share_left(1, 2) > 1  # no division by zero
 
 
 def test_several_numbers_that_disagree_make_a_claim_true_in_part():
-    rule, because = at_least(3), {"partly": "of one only"}
-    assert rule.judge(Finding("", [3, 4], because)).outcome == "supported"
-    assert rule.judge(Finding("", [1, 2], because)).outcome == "refuted"
-    verdict = rule.judge(Finding("one and another", [1, 4], because))
+    rule, conditions = at_least(3), {"partly": "of one only"}
+    assert rule.judge(Finding("", [3, 4], conditions)).outcome == "supported"
+    assert rule.judge(Finding("", [1, 2], conditions)).outcome == "refuted"
+    verdict = rule.judge(Finding("one and another", [1, 4], conditions))
     assert verdict == Verdict("partly", "one and another", "of one only; supported from 3 on")
 
 
@@ -81,8 +81,8 @@ def test_a_claim_is_not_judged_where_its_premise_does_not_hold():
     size = iter([1.0, 9.0])
     premise = Premise("the slowdown", lambda _: Finding("1.2 times", [next(size)]), at_least(2))
     claim = Claim("A", "", "", "", lambda _: Verdict("refuted", "f", "w"), exactly("all of it"), premise)
-    why = "the slowdown does not occur on this machine; it counts from 2 on"
-    assert claim.verdict(Records()) == Verdict(UNTESTED, "1.2 times", why)
+    reason = "the slowdown does not occur on this machine; it counts from 2 on"
+    assert claim.verdict(Records()) == Verdict(UNTESTED, "1.2 times", reason)
     assert claim.verdict(Records()) == Verdict("refuted", "f", "w; all of it")
 
 
@@ -100,16 +100,17 @@ def test_an_interval_is_as_wide_as_the_samples_allow(record):
     assert str(ratio(steady, steady)) == "1 (1 to 1)"
     low, high = ratio(steady, noisy).interval
     assert low == pytest.approx(2 / 9) and high == pytest.approx(2) and ratio(steady, noisy) == 1
-    more = measured(record, *[1.0, 2.0, 2.0, 2.0, 9.0] * 20)
-    assert ratio(steady, more).interval == (1, 1)  # the median of many is known well
+    repeated = measured(record, *[1.0, 2.0, 2.0, 2.0, 9.0] * 20)
+    assert ratio(steady, repeated).interval == (1, 1)  # the median of many samples is precise
 
 
-def test_what_was_measured_once_has_no_interval_and_bytes_need_none(record):
-    once, often = measured(record, 2.0, samples=None), measured(record, 2.0, 2.0, 2.0)
-    assert str(ratio(once, often)) == "1 (one measurement)" and ratio(once, often).interval is None
+def test_single_measurements_have_no_interval_and_bytes_need_none(record):
+    once, three_times = measured(record, 2.0, samples=None), measured(record, 2.0, 2.0, 2.0)
+    assert str(ratio(once, three_times)) == "1 (one measurement)" and ratio(once, three_times).interval is None
     size = measured(record, 8, unit="B", samples=None)
     assert str(ratio(size, size)) == "1" and f"{ratio(size, size):.3f}" == "1.000"
-    assert ratio([once, once, often], often).interval == (1, 1)  # three records of one quantity are three samples
+    three_records = [once, once, three_times]  # three records of one quantity are three samples
+    assert ratio(three_records, three_times).interval == (1, 1)
 
 
 def test_growth_has_an_interval(record):
@@ -121,13 +122,13 @@ def test_growth_has_an_interval(record):
 
 
 def test_the_value_lies_within_its_interval(record):
-    """A mean of skewed samples need not."""
+    """The mean of skewed samples may lie outside an interval of the median."""
     skewed = measured(record, 1.0, 1.0, 1.0, 1.0, 100.0, value=20.8)
     assert estimate(abs, skewed).interval[1] >= 20.8
 
 
-def test_what_does_not_grow_has_no_sign():
-    """A fit's last bits depend on the processor, and -0.00 in a figure on one of them is a difference to all others."""
+def test_constant_values_have_an_exponent_without_a_sign():
+    """A fit's last bits depend on the processor, and -0.00 in a figure would be a difference between them."""
     exponents = [growth_exponent([64, 256, 1024], [value] * 3) for value in (3, 1e6 / 7, 2**30 + 1, 8274, 0.1)]
     assert {str(float(exponent)) for exponent in exponents} == {"0.0"}
     assert growth_exponent([1, 2], [1, 8]) == pytest.approx(3)

@@ -1,4 +1,4 @@
-"""`rlrepro reproduce` while something goes wrong around it: a full disk, a kernel that does not start, a kill."""
+"""`rlrepro reproduce` under external faults: a full disk, a kernel that does not start, a kill."""
 
 import json
 import re
@@ -40,7 +40,9 @@ def notebooks(tmp_path):
 
 @pytest.fixture
 def reproduce(run_cli, notebooks):
-    return lambda *only, **options: run_cli("reproduce", *only, "--notebooks", notebooks, "--out", "out", **options)
+    return lambda *notebook_prefixes, **options: run_cli(
+        "reproduce", *notebook_prefixes, "--notebooks", notebooks, "--out", "out", **options
+    )
 
 
 @pytest.mark.slow
@@ -48,10 +50,10 @@ def test_a_disk_that_is_full_is_one_notebooks_failure(reproduce, notebooks, tmp_
     """A limit on the size of a file makes the system refuse the write, as a full disk does."""
     write(notebooks, "00_large", "print('x' * 100_000)")
     limit = resource.RLIMIT_FSIZE, (50_000, 50_000)
-    done = reproduce("00", "01", preexec_fn=lambda: resource.setrlimit(*limit))
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "00_large failed at the end, when it was saved: a file could not be read or written: [Errno" in done.stderr
-    assert "01_good ran" in done.stdout and (tmp_path / "out" / "01_good.ipynb").exists()
+    result = reproduce("00", "01", preexec_fn=lambda: resource.setrlimit(*limit))
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert "00_large failed at the end, when it was saved: a file could not be read or written: [Errno" in result.stderr
+    assert "01_good ran" in result.stdout and (tmp_path / "out" / "01_good.ipynb").exists()
 
 
 @pytest.mark.slow
@@ -61,12 +63,12 @@ def test_a_kernel_that_does_not_start_is_one_notebooks_failure(reproduce, monkey
     spec.parent.mkdir(parents=True)
     spec.write_text(json.dumps({"argv": command, "display_name": "Python 3", "language": "python"}))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-    done = reproduce("01", "02")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert len(re.findall(r"^0\d_\w+ failed at the start of its kernel: ", done.stderr, re.MULTILINE)) == 2
+    result = reproduce("01", "02")
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert len(re.findall(r"^0\d_\w+ failed at the start of its kernel: ", result.stderr, re.MULTILINE)) == 2
 
 
-def test_no_kernel_at_all_is_one_notebooks_failure(notebooks, tmp_path, monkeypatch):
+def test_a_missing_kernel_is_one_notebooks_failure(notebooks, tmp_path, monkeypatch):
     def no_kernel(*args, **options):
         raise NoSuchKernel("python3")
 
@@ -91,7 +93,7 @@ Release("tianshou==1.0.0").run(spin, Path(out) / "pids")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_run_that_is_ended_leaves_no_process(notebooks, tmp_path, ending):
+def test_an_interrupted_run_leaves_no_process(notebooks, tmp_path, ending):
     write(notebooks, "01_good", STARTS_MORE)
     command = [sys.executable, "-m", "rlrepro", "reproduce", "01", "--notebooks", notebooks, "--out", tmp_path / "out"]
     run = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -102,7 +104,7 @@ def test_a_run_that_is_ended_leaves_no_process(notebooks, tmp_path, ending):
     processes = [psutil.Process(int(pid)) for pid in pids.read_text().split()]
     run.send_signal(ending)
     _, stderr = run.communicate(timeout=30)
-    _, left = psutil.wait_procs(processes, timeout=2)  # those of other parents count as ended when they are zombies
-    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
+    _, alive = psutil.wait_procs(processes, timeout=2)  # of other parents, zombies count as ended
+    assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
     assert "Traceback" not in stderr and ("Aborted" in stderr or ending == signal.SIGKILL)
     assert run.returncode == (-ending if ending == signal.SIGKILL else 1)

@@ -1,4 +1,4 @@
-"""What a case declares of its records is held at each record."""
+"""Every record is checked against the declarations of its case."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_units_come_from_the_declaration(book):
         ("speed", {}, "speed is not declared; declared are fits, peak"),
     ],
 )
-def test_what_is_not_declared_is_refused(book, name, setting, message):
+def test_an_undeclared_record_is_refused(book, name, setting, message):
     with pytest.raises(UndeclaredRecord, match=message):
         book.add(name, 1, **setting)
     assert not book.records and not book.path.exists()

@@ -19,32 +19,32 @@ TABLE = torch.randn(ACTIONS, 2)
 
 def transitions(count, *, first=0, masks=None, table=TABLE):
     """Transitions whose fields identify them, with `masks` different masks."""
-    numbers = torch.arange(first, first + count)
+    ids = torch.arange(first, first + count)
     data = {
-        "observation": numbers.float().unsqueeze(1).expand(count, STATE).clone(),
-        "action": numbers % len(table),
+        "observation": ids.float().unsqueeze(1).expand(count, STATE).clone(),
+        "action": ids % len(table),
         "next": {
-            "observation": numbers.float().unsqueeze(1).expand(count, STATE) + 0.5,
-            "reward": numbers.float(),
+            "observation": ids.float().unsqueeze(1).expand(count, STATE) + 0.5,
+            "reward": ids.float(),
             "done": torch.zeros(count, dtype=torch.bool),
             "terminated": torch.zeros(count, dtype=torch.bool),
         },
     }
     if masks:
-        data["action_mask"] = make_masks(numbers % masks, len(table))
+        data["action_mask"] = make_masks(ids % masks, len(table))
         data["action"] = allowed(data["action"], data["action_mask"])
-        data["next"]["action_mask"] = make_masks((numbers + 1) % masks, len(table))
+        data["next"]["action_mask"] = make_masks((ids + 1) % masks, len(table))
     return TensorDict(data, batch_size=[count])
 
 
-def make_masks(kinds, count):
-    """One mask per kind; kind 0 allows every action."""
+def make_masks(mask_ids, count):
+    """One mask per id; id 0 allows every action."""
     masks = [torch.ones(count, dtype=torch.bool)]
     generator = torch.Generator().manual_seed(0)
-    for _ in range(int(kinds.max())):
+    for _ in range(int(mask_ids.max())):
         masks.append(torch.rand(count, generator=generator) < 0.5)
         masks[-1][0] = True
-    return torch.stack(masks)[kinds]
+    return torch.stack(masks)[mask_ids]
 
 
 def allowed(actions, masks):
@@ -53,37 +53,37 @@ def allowed(actions, masks):
 
 
 def check(batch, masks=None):
-    numbers = batch["next", "reward"].long()
-    actions = numbers % ACTIONS
+    ids = batch["next", "reward"].long()
+    actions = ids % ACTIONS
     if masks:
-        actions = allowed(actions, make_masks(numbers % masks, ACTIONS))
-    assert torch.equal(batch["observation"][:, 0].long(), numbers)
+        actions = allowed(actions, make_masks(ids % masks, ACTIONS))
+    assert torch.equal(batch["observation"][:, 0].long(), ids)
     assert torch.equal(batch["action"], actions) and batch["action"].dtype == torch.long
     if masks:
-        assert torch.equal(batch["action_mask"], make_masks(numbers % masks, ACTIONS))
-        assert torch.equal(batch["next", "action_mask"], make_masks((numbers + 1) % masks, ACTIONS))
+        assert torch.equal(batch["action_mask"], make_masks(ids % masks, ACTIONS))
+        assert torch.equal(batch["next", "action_mask"], make_masks((ids + 1) % masks, ACTIONS))
 
 
 @settings(max_examples=15, deadline=None)
-@given(pieces=st.lists(st.integers(1, 40), min_size=1, max_size=12), masks=st.sampled_from([None, 1, 5, 300]))
-def test_samples_equal_what_was_stored(pieces, masks):
-    buffer, first = SharedActionBuffer(50, TABLE, batch_size=64), 0
-    for piece in pieces:
-        buffer.extend(transitions(piece, first=first, masks=masks))
-        first += piece
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=12), masks=st.sampled_from([None, 1, 5, 300]))
+def test_samples_equal_the_stored_transitions(sizes, masks):
+    buffer, n_stored = SharedActionBuffer(50, TABLE, batch_size=64), 0
+    for size in sizes:
+        buffer.extend(transitions(size, first=n_stored, masks=masks))
+        n_stored += size
         check(buffer.sample(), masks)
-    assert len(buffer) == min(50, first)
-    assert buffer.sample()["next", "reward"].min() >= first - 50
+    assert len(buffer) == min(50, n_stored)
+    assert buffer.sample()["next", "reward"].min() >= n_stored - 50
 
 
 def test_adding_one_at_a_time_equals_extending():
-    one_by_one, at_once = (SharedActionBuffer(20, TABLE) for _ in range(2))
+    added, extended = (SharedActionBuffer(20, TABLE) for _ in range(2))
     data = transitions(20, masks=5)
-    at_once.extend(data)
+    extended.extend(data)
     for transition in data.unbind(0):
-        one_by_one.add(transition)
-    assert (one_by_one[:] == at_once[:]).all()
-    check(one_by_one.sample(100), 5)
+        added.add(transition)
+    assert (added[:] == extended[:]).all()
+    check(added.sample(100), 5)
 
 
 def test_a_transition_takes_18_bytes_without_its_states():
@@ -146,7 +146,7 @@ def test_masks_may_be_omitted_if_every_action_is_available():
     check(batch[~later], 5)
 
 
-def test_after_the_end_of_an_episode_no_action_need_be_available():
+def test_after_the_end_of_an_episode_no_action_has_to_be_available():
     buffer, data = SharedActionBuffer(10, TABLE, batch_size=50), transitions(5, masks=3)
     data["next", "action_mask"][2] = False
     with pytest.raises(ValueError, match="allows no action"):
@@ -178,7 +178,7 @@ def test_it_can_be_saved_and_sampled_while_other_threads_write(rounds, tmp_path)
             check(buffer.sample(), 300)
 
     with ThreadPoolExecutor(3) as threads:
-        futures = [threads.submit(work) for work in (write, write, sample)]
+        futures = [threads.submit(task) for task in (write, write, sample)]
         try:
             for _ in range(rounds):
                 buffer.dumps(tmp_path / "buffer")

@@ -44,12 +44,12 @@ class Stream:
         return TensorDict(fields, [steps, self.columns])
 
 
-def buffer_of(storage, cls=ReplayBuffer, batch_size=8, **options):
+def make_buffer(storage, cls=ReplayBuffer, batch_size=8, **options):
     return cls(storage=storage, sampler=IncrementalSliceSampler(**options), batch_size=batch_size)
 
 
 def torchrl_trajectories(sampler, storage, shortest):
-    """(first cell, ..., length) of each trajectory that is long enough, as torchrl finds them."""
+    """(first cell, ..., length) of each trajectory that is long enough, according to torchrl."""
     starts, _, lengths = SliceSampler._get_stop_and_length(sampler, storage)
     is_long = lengths >= shortest
     return sorted(
@@ -67,7 +67,7 @@ def indexed_trajectories(sampler, storage, shortest):
 
 
 def is_current(buffer, slice_len=2):
-    """Whether the index holds what torchrl finds in the storage as it is now."""
+    """Whether the index holds the trajectories that torchrl finds in the storage in its current state."""
     storage, sampler = buffer._storage, buffer.sampler
     return indexed_trajectories(sampler, storage, slice_len) == torchrl_trajectories(sampler, storage, slice_len)
 
@@ -88,11 +88,13 @@ WRITES = st.lists(
     is_strict=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_the_index_holds_what_torchrl_finds(writes, capacity, dimensions, key, slice_len, is_strict, seed):
+def test_the_index_holds_the_trajectories_that_torchrl_finds(
+    writes, capacity, dimensions, key, slice_len, is_strict, seed
+):
     """Writes and samples in any order, past the end of the ring as well."""
     columns = SIDE_BY_SIDE if dimensions == 2 else 1
     storage = LazyTensorStorage(capacity * columns, ndim=dimensions)
-    buffer = buffer_of(storage, slice_len=slice_len, strict_length=is_strict, **key)
+    buffer = make_buffer(storage, slice_len=slice_len, strict_length=is_strict, **key)
     stream = Stream(seed, columns)
     for steps, done_rate, is_sampled in writes:
         new = stream.take(steps, done_rate)
@@ -106,7 +108,7 @@ def test_the_index_holds_what_torchrl_finds(writes, capacity, dimensions, key, s
             buffer.sample()
 
 
-def drawn_starts(cls, storage, times=150, **options):
+def sampled_starts(cls, storage, times=150, **options):
     """The first cell of each slice of many samples."""
     sampler = cls(slice_len=2, traj_key="episode", **options)
     sampler._rng = torch.Generator().manual_seed(0)
@@ -121,13 +123,13 @@ def drawn_starts(cls, storage, times=150, **options):
 @pytest.mark.parametrize("is_strict", [True, False])
 @pytest.mark.parametrize("make", [LazyTensorStorage, LazyMemmapStorage])
 def test_starts_are_drawn_as_torchrl_draws_them(make, is_strict):
-    """A full ring, in which the trajectory written last is cut and so is the oldest one."""
+    """A full ring; the trajectory written last and the oldest one are both cut."""
     storage = make(40)
-    buffer = buffer_of(storage, slice_len=2)
-    for part in transitions([3, 9, 1, 5, 6, 1, 7, 8, 9, 4]).split(7):
-        buffer.extend(part)
+    buffer = make_buffer(storage, slice_len=2)
+    for chunk in transitions([3, 9, 1, 5, 6, 1, 7, 8, 9, 4]).split(7):
+        buffer.extend(chunk)
     table = np.stack(
-        [drawn_starts(cls, storage, strict_length=is_strict) for cls in (IncrementalSliceSampler, SliceSampler)]
+        [sampled_starts(cls, storage, strict_length=is_strict) for cls in (IncrementalSliceSampler, SliceSampler)]
     )
     assert ((table[0] > 0) == (table[1] > 0)).all()
     assert chi2_contingency(table[:, table.any(0)]).pvalue > 0.001
@@ -136,7 +138,7 @@ def test_starts_are_drawn_as_torchrl_draws_them(make, is_strict):
 def test_a_trajectory_is_cut_where_a_list_is_written():
     """torchrl joins the newest transition to the oldest: a storage of lists does not know where it was written."""
     storage = LISTS(10)
-    buffer = buffer_of(storage, slice_len=2, end_key=("next", "done"))
+    buffer = make_buffer(storage, slice_len=2, end_key=("next", "done"))
     buffer.extend(transitions([13]))  # cells 0 to 2 are written twice
     assert torchrl_trajectories(buffer.sampler, storage, 2) == [(0, 10)]
     assert indexed_trajectories(buffer.sampler, storage, 2) == [(3, 10)]
@@ -146,12 +148,12 @@ def test_a_trajectory_is_cut_where_a_list_is_written():
 
 @pytest.mark.parametrize("make", [LazyTensorStorage, LazyMemmapStorage, LISTS])
 @pytest.mark.parametrize("one_by_one", [True, False])
-def test_slices_hold_steps_that_follow(make, one_by_one):
-    buffer = buffer_of(make(64), cls=TensorDictReplayBuffer, batch_size=40, num_slices=10, traj_key="episode")
-    for turn in range(8):
-        data = transitions([5, 4, 3, 11], first=4 * turn)
-        for part in data if one_by_one else [data]:
-            buffer.add(part) if one_by_one else buffer.extend(part)
+def test_slices_hold_consecutive_steps(make, one_by_one):
+    buffer = make_buffer(make(64), cls=TensorDictReplayBuffer, batch_size=40, num_slices=10, traj_key="episode")
+    for round_index in range(8):
+        data = transitions([5, 4, 3, 11], first=4 * round_index)
+        for piece in data if one_by_one else [data]:
+            buffer.add(piece) if one_by_one else buffer.extend(piece)
         sample, info = buffer.sample(return_info=True)
         slices = sample.reshape(10, 4)
         assert (slices["step"].diff(dim=1) == 1).all()
@@ -165,7 +167,7 @@ def test_a_trajectory_may_wrap_around(dimensions):
     columns = SIDE_BY_SIDE if dimensions == 2 else 1
     filled, storage = (LazyTensorStorage(40 * columns, ndim=dimensions) for _ in range(2))
     data = Stream(1, SIDE_BY_SIDE).take(40, 0.1)
-    buffer_of(filled, slice_len=3).extend(data[:, 0] if dimensions == 1 else data.transpose(0, 1).contiguous())
+    make_buffer(filled, slice_len=3).extend(data[:, 0] if dimensions == 1 else data.transpose(0, 1).contiguous())
     storage.load_state_dict(filled.state_dict())
     sampler = IncrementalSliceSampler(slice_len=3, end_key=("next", "done"))
     expected = torchrl_trajectories(sampler, storage, 3)
@@ -174,10 +176,10 @@ def test_a_trajectory_may_wrap_around(dimensions):
     sampler.sample(storage, 30)
 
 
-# Costs: bytes, which are the same in each run.
+# Costs in bytes, which are the same in each run.
 
 
-def moved_after_a_write(stored, name):
+def bytes_moved_after_a_write(stored, name):
     """Bytes that operators read and write for one sample."""
     filled = buffers.buffer(stored, stored + 50_000)
     buffer = buffers.with_sampler(filled, buffers.sampler(name))
@@ -189,9 +191,9 @@ def moved_after_a_write(stored, name):
 
 
 @pytest.mark.slow
-def test_a_sample_after_a_write_reads_what_was_written():
-    incremental = [moved_after_a_write(stored, "ours") for stored in (10_000, 1_000_000)]
-    cached = [moved_after_a_write(stored, "episode cached") for stored in (10_000, 1_000_000)]
+def test_a_sample_after_a_write_reads_only_the_new_transitions():
+    incremental = [bytes_moved_after_a_write(stored, "ours") for stored in (10_000, 1_000_000)]
+    cached = [bytes_moved_after_a_write(stored, "episode cached") for stored in (10_000, 1_000_000)]
     assert incremental[1] == incremental[0] < 200_000
     assert cached[1] > 30 * cached[0]
 
@@ -203,9 +205,9 @@ def test_the_index_takes_a_few_bytes_per_trajectory():
 
 
 def test_the_index_does_not_grow_while_the_ring_wraps_around():
-    buffer = buffer_of(LazyTensorStorage(1_000), slice_len=2, traj_key="episode")
-    for turn in range(100):
-        buffer.extend(transitions([5] * 50, first=50 * turn))
+    buffer = make_buffer(LazyTensorStorage(1_000), slice_len=2, traj_key="episode")
+    for round_index in range(100):
+        buffer.extend(transitions([5] * 50, first=50 * round_index))
         buffer.sample()
     assert buffer.sampler.index_bytes <= 32 * 200 + 8
 
@@ -214,11 +216,11 @@ def test_the_index_does_not_grow_while_the_ring_wraps_around():
 
 
 def index_stays_current(seed: int) -> int:
-    """How many trajectories were compared with what that release finds, over writes that wrap around the ring."""
+    """The number of trajectories compared with those of that release, over writes that wrap around the ring."""
     compared = 0
     for columns, key in ((1, {"traj_key": "episode"}), (SIDE_BY_SIDE, {"end_key": ("next", "done")})):
         storage = LazyTensorStorage(40 * columns, ndim=1 if columns == 1 else 2)
-        buffer = buffer_of(storage, slice_len=2, **key)
+        buffer = make_buffer(storage, slice_len=2, **key)
         stream = Stream(seed, columns)
         for steps in (5, 3, 20, 1, 7, 9, 13, 2, 38, 6):
             new = stream.take(steps, 0.2)

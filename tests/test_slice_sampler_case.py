@@ -1,4 +1,4 @@
-"""The chapter on SliceSampler: its buffers, what it counts, and its loops."""
+"""The chapter on SliceSampler: its buffers, its byte counts, and its loops."""
 
 import functools
 import re
@@ -46,8 +46,8 @@ LOOPS = (
 def test_bytes_moved_are_as_predicted_from_shapes():
     """0.14.1 reads each id twice, and makes four passes over the flags."""
     for ids, size in (("int64", 8), ("int32", 4)):
-        counted = workloads.moved(1_000_000, 1_000_001, "episode", ids, repeats=1)
-        assert counted["bytes"] == pytest.approx(1_000_000 * (2 * size + 4), rel=0.1)
+        moved = workloads.moved(1_000_000, 1_000_001, "episode", ids, repeats=1)
+        assert moved["bytes"] == pytest.approx(1_000_000 * (2 * size + 4), rel=0.1)
 
 
 def test_a_buffer_that_does_not_fit_is_refused_with_one_that_does():
@@ -66,18 +66,18 @@ def test_a_buffer_is_freed_before_the_next_is_filled():
 
 
 @pytest.mark.slow
-def test_a_buffer_is_filled_further_and_never_holds_more_than_was_asked_for():
+def test_a_buffer_is_filled_further_and_never_holds_more_than_requested():
     small = buffers.buffer(1_000, 9_000)
     assert buffers.buffer(4_000, 9_000) is small and len(small) == 4_000
     assert torch.equal(small[:]["episode"], torch.arange(4_000) // buffers.EPISODE_LEN)
     small.extend(buffers.transitions(4_000, 10))
-    assert buffers.buffer(4_000, 9_000) is small  # with what `online` has written
+    assert buffers.buffer(4_000, 9_000) is small  # including the transitions that `online` has written
     assert buffers.buffer(4_005, 9_000) is not small and len(buffers.buffer(4_005, 9_000)) == 4_005
     assert len(buffers.buffer(1_000, 9_000)) == 1_000
 
 
 class ReleaseOfThisProcess:
-    """Runs functions here, whatever its version says, so that no process has to start."""
+    """Runs functions in this process, whatever its version is, so that no process has to start."""
 
     def __init__(self, requirement):
         self.version = requirement.partition("==")[2]
@@ -88,13 +88,13 @@ class ReleaseOfThisProcess:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """A bench on which every loop but that of the GPU has run, in sizes below tiny."""
-    made = Bench(slice_sampler, profile="tiny", device="cpu", seed=0, out=tmp_path_factory.mktemp("bench"))
-    made.release = functools.cache(ReleaseOfThisProcess)
-    made.settings = replace(made.settings, **SIZES)
+    """A bench after every loop except that of the GPU, at sizes below tiny."""
+    bench = Bench(slice_sampler, profile="tiny", device="cpu", seed=0, out=tmp_path_factory.mktemp("bench"))
+    bench.release = functools.cache(ReleaseOfThisProcess)
+    bench.settings = replace(bench.settings, **SIZES)
     for loop in LOOPS:
-        loop(made)
-    return made
+        loop(bench)
+    return bench
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_the_loops_record_all_that_the_case_declares(bench):
 def test_the_loops_measure_each_release_sampler_and_size(bench):
     flagged = [record.setting for record in bench.records.where("slice_sampler.sample", sampler="done")]
     cells = [(2_000, 2_500), (2_000, 100_000), (8_000, 100_000), (40_000, 100_000)]
-    assert [(each["release"], each["stored"], each["capacity"]) for each in flagged] == [
+    assert [(entry["release"], entry["stored"], entry["capacity"]) for entry in flagged] == [
         (release, *cell) for release in (BUGGY, FIXED, NEWEST) for cell in cells
     ]
     setting = {"release": BUGGY, "sampler": "episode", "stored": 2_000}
@@ -137,7 +137,7 @@ def test_index_bytes_are_per_trajectory(bench):
 @pytest.mark.slow
 def test_verdicts_plots_and_tables_follow_from_these_records(bench):
     of_full = {"SS1", "SS2", "SS3", "SS7"}  # of the article's own sizes
-    for claim in CLAIMS:  # here nothing need be slow
+    for claim in CLAIMS:  # here, nothing has to be slow
         verdict = claim.verdict(bench.records)
         assert verdict.outcome == "not testable here" or claim.id not in of_full, claim.id
         assert verdict.figure != "–" or claim.id in of_full, claim.id

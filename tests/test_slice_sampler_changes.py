@@ -1,4 +1,4 @@
-"""IncrementalSliceSampler notices what is done to its buffer, by whom and however it is done."""
+"""IncrementalSliceSampler notices every change of its buffer, whatever makes it."""
 
 import copy
 import pickle
@@ -10,10 +10,10 @@ from torchrl.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, Sli
 from rlrepro.fixes import IncrementalSliceSampler
 from rlrepro.fixes.slice_sampler.trajectory_index import TrajectoryIndex
 
-from .test_slice_sampler import LISTS, buffer_of, indexed_trajectories, is_current, transitions
+from .test_slice_sampler import LISTS, indexed_trajectories, is_current, make_buffer, transitions
 
 
-def changed_by(change, buffer, folder):
+def apply_change(change, buffer, folder):
     """Change the storage in a way that is not a write at the head of the ring."""
     storage, new = buffer._storage, transitions([2, 2, 1], first=90)
     match change:
@@ -29,19 +29,19 @@ def changed_by(change, buffer, folder):
         case "another buffer":
             ReplayBuffer(storage=storage, batch_size=4).extend(new)
         case "dumps and loads":
-            other = buffer_of(LazyMemmapStorage(20), slice_len=2)
-            other.extend(transitions([4, 9, 7], first=30))
-            other.dumps(folder)
+            source = make_buffer(LazyMemmapStorage(20), slice_len=2)
+            source.extend(transitions([4, 9, 7], first=30))
+            source.dumps(folder)
             buffer.loads(folder)
         case "a state dict":
-            other = buffer_of(LazyMemmapStorage(20), slice_len=2)
-            other.extend(transitions([4, 9, 3], first=30))
-            buffer.load_state_dict(other.state_dict())
+            source = make_buffer(LazyMemmapStorage(20), slice_len=2)
+            source.extend(transitions([4, 9, 3], first=30))
+            buffer.load_state_dict(source.state_dict())
 
 
 def test_a_list_overwritten_at_its_head():
-    """A write where the next one would go, which does not move the writer."""
-    buffer = buffer_of(LISTS(20), slice_len=2, end_key=("next", "done"))
+    """A write at the position of the next one, which does not move the writer."""
+    buffer = make_buffer(LISTS(20), slice_len=2, end_key=("next", "done"))
     buffer.extend(transitions([13]))
     buffer.extend(transitions([12]))
     buffer.sample()
@@ -50,7 +50,7 @@ def test_a_list_overwritten_at_its_head():
 
 
 def test_an_empty_write_changes_nothing():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9]))
     buffer.sample()
     buffer.sampler.mark_update(torch.tensor([], dtype=torch.long), storage=buffer._storage)
@@ -58,7 +58,7 @@ def test_an_empty_write_changes_nothing():
 
 
 def test_another_key_gets_another_index():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9, 8]).set("half", torch.arange(17) // 3))
     buffer.sample()
     buffer.sampler.traj_key = "half"
@@ -66,7 +66,7 @@ def test_another_key_gets_another_index():
 
 
 def test_tensors_changed_behind_torchrls_back_need_forget():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9, 8]))
     buffer.sample()
     buffer._storage._storage["episode"][:17] = torch.arange(17) // 3
@@ -81,8 +81,8 @@ def test_it_is_left_out_of_compilation():
     sampler = IncrementalSliceSampler(slice_len=4, traj_key="episode")
     buffer = ReplayBuffer(storage=storage, sampler=sampler, batch_size=8, compilable=True)
     sample = torch.compile(buffer.sample, backend="eager")
-    for turn in range(8):
-        buffer.extend(transitions([3, 8, 5], first=3 * turn))
+    for round_index in range(8):
+        buffer.extend(transitions([3, 8, 5], first=3 * round_index))
         sample()
     assert is_current(buffer, 4)
 
@@ -101,10 +101,10 @@ def test_it_is_left_out_of_compilation():
     ],
 )
 def test_any_change_is_noticed(change, steps, tmp_path):
-    buffer = buffer_of(LazyMemmapStorage(20), slice_len=2, traj_key="episode")
+    buffer = make_buffer(LazyMemmapStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([steps // 2, steps - steps // 2]))
     buffer.sample()
-    changed_by(change, buffer, tmp_path)
+    apply_change(change, buffer, tmp_path)
     assert is_current(buffer)
     for _ in range(9):
         buffer.extend(transitions([3], first=50))
@@ -116,9 +116,9 @@ def write_in_a_child(buffer, steps):
 
 
 @pytest.mark.slow
-def test_what_another_process_writes_is_noticed():
+def test_writes_of_another_process_are_noticed():
     storage = LazyMemmapStorage(30)
-    buffer = buffer_of(storage, slice_len=2, traj_key="episode")
+    buffer = make_buffer(storage, slice_len=2, traj_key="episode")
     buffer.extend(transitions([4, 5]))
     buffer.sample()
     child = torch.multiprocessing.get_context("spawn").Process(target=write_in_a_child, args=(buffer, 6))
@@ -130,25 +130,25 @@ def test_what_another_process_writes_is_noticed():
     assert (9, 6) in indexed_trajectories(buffer.sampler, storage, 2)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda sampler: pickle.loads(pickle.dumps(sampler))])
-def test_a_copy_samples_on_its_own(copied):
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+@pytest.mark.parametrize("make_copy", [copy.deepcopy, lambda sampler: pickle.loads(pickle.dumps(sampler))])
+def test_a_copy_samples_on_its_own(make_copy):
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([4, 5]))
     buffer.sample()
-    other = ReplayBuffer(storage=LazyTensorStorage(20), sampler=copied(buffer.sampler), batch_size=4)
-    other.extend(transitions([3, 3]))
-    assert is_current(other)
+    second = ReplayBuffer(storage=LazyTensorStorage(20), sampler=make_copy(buffer.sampler), batch_size=4)
+    second.extend(transitions([3, 3]))
+    assert is_current(second)
     assert is_current(buffer)
 
 
 def test_samples_repeat_with_a_seed():
-    first, second = (buffer_of(LazyTensorStorage(50), slice_len=2, traj_key="episode") for _ in range(2))
+    first, second = (make_buffer(LazyTensorStorage(50), slice_len=2, traj_key="episode") for _ in range(2))
     for buffer in (first, second):
         buffer.set_rng(torch.Generator().manual_seed(3))
-    for turn in range(10):
-        data = transitions([3, 4, 2], first=3 * turn)
+    for round_index in range(10):
+        data = transitions([3, 4, 2], first=3 * round_index)
         assert (first.extend(data.clone()) == second.extend(data.clone())).all()
-        torch.rand(turn)  # torch's own generator has no effect
+        torch.rand(round_index)  # torch's own generator has no effect
         assert (first.sample() == second.sample()).all()
 
 
@@ -159,20 +159,20 @@ def test_sampling_ahead_while_writing():
         batch_size=40,
         prefetch=3,
     )
-    for turn in range(60):
-        buffer.extend(transitions([7, 9], first=2 * turn))
+    for round_index in range(60):
+        buffer.extend(transitions([7, 9], first=2 * round_index))
         slices = buffer.sample().reshape(10, 4)
         assert (slices["step"].diff(dim=1) == 1).all()
     assert is_current(buffer, 4)
 
 
-def test_another_length_of_slices_has_an_index_of_its_own():
-    buffer = buffer_of(LazyTensorStorage(60), num_slices=2, traj_key="episode")
+def test_another_slice_length_has_its_own_index():
+    buffer = make_buffer(LazyTensorStorage(60), num_slices=2, traj_key="episode")
     buffer.extend(transitions([3, 8, 5, 13]))
-    for turn, batch_size in enumerate((4, 8, 16, 4, 26, 2, 8)):
+    for round_index, batch_size in enumerate((4, 8, 16, 4, 26, 2, 8)):
         slices = buffer.sample(batch_size).reshape(2, -1)
         assert (slices["step"].diff(dim=1) == 1).all()
-        buffer.extend(transitions([3], first=10 + turn))
+        buffer.extend(transitions([3], first=10 + round_index))
 
 
 def test_can_sample_counts_the_windows():
@@ -188,18 +188,18 @@ def test_can_sample_counts_the_windows():
         for buffer in (incremental, torchrl_own):
             assert not buffer.sampler.can_sample(buffer._storage, 8)
             buffer.extend(transitions([3, 8, 5]))
-        counts = [each.sampler._sampleable_count(each._storage, 8) for each in (incremental, torchrl_own)]
+        counts = [replay.sampler._sampleable_count(replay._storage, 8) for replay in (incremental, torchrl_own)]
         assert counts[0] == counts[1]
 
 
 @pytest.mark.parametrize("is_padded", [False, True])
-def test_what_reads_every_trajectory(monkeypatch, is_padded):
-    """Only a sample of padded slices does; can_sample never does."""
+def test_only_padding_reads_every_trajectory(monkeypatch, is_padded):
+    """Only a sample of padded slices reads all of them; can_sample never does."""
     options = {"strict_length": False, "pad_output": True} if is_padded else {}
-    buffer = buffer_of(LazyTensorStorage(400), slice_len=2, traj_key="episode", **options)
+    buffer = make_buffer(LazyTensorStorage(400), slice_len=2, traj_key="episode", **options)
     buffer.extend(transitions([4] * 100))
-    asked, at = [], TrajectoryIndex.at
-    monkeypatch.setattr(TrajectoryIndex, "at", lambda index, which: asked.append(len(which)) or at(index, which))
-    assert buffer.sampler.can_sample(buffer._storage, 8) and asked == []
+    requests, original = [], TrajectoryIndex.at
+    monkeypatch.setattr(TrajectoryIndex, "at", lambda index, rows: requests.append(len(rows)) or original(index, rows))
+    assert buffer.sampler.can_sample(buffer._storage, 8) and requests == []
     buffer.sampler.sample(buffer._storage, 8)
-    assert asked == [100 if is_padded else 4]
+    assert requests == [100 if is_padded else 4]

@@ -1,4 +1,4 @@
-"""IncrementalSliceSampler on bad input: what is wrong is named, or torchrl's own behaviour is kept."""
+"""IncrementalSliceSampler on bad input: the error names the problem, or torchrl's own behaviour is kept."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from torchrl.data.replay_buffers import samplers
 
 from rlrepro.fixes import IncrementalSliceSampler, slice_sampler
 
-from .test_slice_sampler import LISTS, buffer_of, indexed_trajectories, is_current, transitions
+from .test_slice_sampler import LISTS, indexed_trajectories, is_current, make_buffer, transitions
 
 
 @pytest.mark.parametrize("argument", ["compile", "use_gpu", "fragmented"])
@@ -26,8 +26,8 @@ def test_an_unknown_argument():
 
 
 def test_sampling_without_replacement_is_another_class():
-    made = IncrementalSliceSampler(slice_len=2, replacement=False)
-    assert type(made).__name__ == "IncrementalSliceSamplerWithoutReplacement"
+    sampler = IncrementalSliceSampler(slice_len=2, replacement=False)
+    assert type(sampler).__name__ == "IncrementalSliceSamplerWithoutReplacement"
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_sampling_without_replacement_is_another_class():
 )
 def test_a_torchrl_without_the_sampler_is_named_with_those_that_have_it(name, module, monkeypatch):
     monkeypatch.delattr(samplers, name)
-    monkeypatch.delitem(vars(slice_sampler), f"Incremental{name}", raising=False)  # where another test has loaded it
+    monkeypatch.delitem(vars(slice_sampler), f"Incremental{name}", raising=False)  # another test may have loaded it
     monkeypatch.delitem(sys.modules, f"{slice_sampler.__name__}.{module}", raising=False)
     with pytest.raises(ImportError, match=rf"Incremental{name} was tested with torchrl .*; found .*'{name}'"):
         getattr(slice_sampler, f"Incremental{name}")
 
 
-def test_a_torchrl_that_can_keep_no_priorities_is_explained(monkeypatch):
+def test_a_torchrl_without_priorities_is_explained(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchrl._torchrl", None)
     with pytest.raises(ImportError, match=f"does not load with torch {re.escape(torch.__version__)}; install"):
         slice_sampler.IncrementalPrioritizedSliceSampler(8, 1.0, 1.0, slice_len=2)
@@ -50,7 +50,7 @@ def test_a_torchrl_that_can_keep_no_priorities_is_explained(monkeypatch):
 
 @pytest.mark.parametrize("is_emptied", [False, True])
 def test_an_empty_buffer(is_emptied):
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2)
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2)
     if is_emptied:
         buffer.extend(transitions([5]))
         buffer.empty()
@@ -58,8 +58,8 @@ def test_an_empty_buffer(is_emptied):
         buffer.sample()
 
 
-def test_a_list_with_no_trajectory_long_enough_gives_no_sample_across_its_head():
-    buffer = buffer_of(LISTS(10), batch_size=6, slice_len=6, end_key=("next", "done"))
+def test_a_list_without_a_trajectory_that_is_long_enough_is_not_sampled_across_its_head():
+    buffer = make_buffer(LISTS(10), batch_size=6, slice_len=6, end_key=("next", "done"))
     buffer.extend(transitions([8, 5]))
     assert not buffer.sampler.can_sample(buffer._storage, 6)
     with pytest.raises(RuntimeError, match="length range: 5 - 5 / required=6"):
@@ -67,14 +67,14 @@ def test_a_list_with_no_trajectory_long_enough_gives_no_sample_across_its_head()
 
 
 def test_missing_end_keys_fall_back_to_ids():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, end_keys=["no such entry"])
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, end_keys=["no such entry"])
     buffer.extend(transitions([9, 8]))
     assert indexed_trajectories(buffer.sampler, buffer._storage, 2) == [(0, 9), (9, 8)]
     assert is_current(buffer)
 
 
 def test_slices_longer_than_every_trajectory():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=8, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=8, traj_key="episode")
     buffer.extend(transitions([5, 7]))
     with pytest.raises(RuntimeError, match=r"5 - 7 / required=8.*strict_length=False"):
         buffer.sample()
@@ -83,7 +83,7 @@ def test_slices_longer_than_every_trajectory():
 
 
 def test_slices_longer_than_the_ring():
-    buffer = buffer_of(LazyTensorStorage(5), slice_len=6, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(5), slice_len=6, traj_key="episode")
     for _ in range(4):
         buffer.extend(transitions([3], first=7))
         assert not buffer.sampler.can_sample(buffer._storage, 6)
@@ -92,35 +92,35 @@ def test_slices_longer_than_the_ring():
 
 
 def test_a_batch_that_is_not_a_multiple_of_the_slices():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=3)
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=3)
     buffer.extend(transitions([9]))
     with pytest.raises(RuntimeError, match="batch_size=8 and slice_len=3"):
         buffer.sample()
 
 
 def test_neither_ids_nor_flags():
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="episode")
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9]).select("step"))
     with pytest.raises(RuntimeError, match="none of 'episode' is in the storage; name an"):
         buffer.sample()
 
 
 @pytest.mark.parametrize(
-    ("values", "shown"),
+    ("values", "description"),
     [
         (torch.zeros(9, 5, dtype=torch.int64), r"\(time, 5\)"),
         (torch.zeros(9, dtype=torch.complex64), "torch.complex64"),
     ],
 )
-def test_ids_that_are_not_one_number_per_transition(values, shown):
-    buffer = buffer_of(LazyTensorStorage(20), slice_len=2, traj_key="id")
+def test_ids_that_are_not_one_number_per_transition(values, description):
+    buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="id")
     buffer.extend(TensorDict({"id": values}, [9]))
-    with pytest.raises(RuntimeError, match=rf"'id' must hold .*; found {shown}"):
+    with pytest.raises(RuntimeError, match=rf"'id' must hold .*; found {description}"):
         buffer.sample()
 
 
 def test_a_storage_without_entries():
-    buffer = buffer_of(ListStorage(20), slice_len=2)
+    buffer = make_buffer(ListStorage(20), slice_len=2)
     buffer.extend(list(range(9)))
     with pytest.raises(RuntimeError, match="Could not get a tensordict"):
         buffer.sample()

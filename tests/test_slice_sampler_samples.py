@@ -1,4 +1,4 @@
-"""Samples of IncrementalSliceSampler are torchrl's, with padding and with boundaries that are passed."""
+"""Samples of IncrementalSliceSampler equal torchrl's, with padding and with given boundaries."""
 
 import pytest
 import torch
@@ -7,11 +7,11 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDi
 
 from rlrepro.fixes import IncrementalSliceSampler
 
-from .test_slice_sampler import buffer_of, indexed_trajectories, torchrl_trajectories, transitions
+from .test_slice_sampler import indexed_trajectories, make_buffer, torchrl_trajectories, transitions
 
 
 def both_samples(**options):
-    """What both samplers return for the same draws."""
+    """The samples that both samplers return for the same random numbers."""
     samples = []
     for cls in (SliceSampler, IncrementalSliceSampler):
         storage = LazyTensorStorage(100)
@@ -39,8 +39,8 @@ def test_samples_and_information_are_torchrls(options):
     assert (sample == expected).all()
     assert info.keys() == expected_info.keys()
     for key in info:
-        for one, other in zip(info[key], expected_info[key], strict=True):
-            assert torch.equal(one, other), key
+        for tensor, expected_tensor in zip(info[key], expected_info[key], strict=True):
+            assert torch.equal(tensor, expected_tensor), key
 
 
 def test_short_trajectories_are_padded_as_torchrl_pads_them():
@@ -53,10 +53,10 @@ def test_short_trajectories_are_padded_as_torchrl_pads_them():
         assert info["collector", "mask"].reshape(3, 10).sum(1).tolist() == [4, 4, 4]
 
 
-def test_the_mask_of_padding_is_always_there():
-    """torchrl pads if any trajectory is too short, whichever were drawn."""
+def test_the_mask_of_padding_always_exists():
+    """torchrl pads if any trajectory is too short, even one that was not sampled."""
     options = {"slice_len": 4, "strict_length": False, "pad_output": True, "traj_key": "episode"}
-    buffer = buffer_of(LazyTensorStorage(300), cls=TensorDictReplayBuffer, **options)
+    buffer = make_buffer(LazyTensorStorage(300), cls=TensorDictReplayBuffer, **options)
     buffer.extend(transitions([2] + [10] * 20))
     samples = torch.stack([buffer.sample() for _ in range(20)])
     assert samples["collector", "mask"].shape == (20, 8)
@@ -81,18 +81,18 @@ def stored_as(kind: str, lengths: list[int]) -> TensorDict:
 
 
 @pytest.mark.parametrize("kind", ["bool", "a column", "uint8", "two flags"])
-def test_however_flags_are_stored(kind):
-    """Bool flags are read where they lie in memory; of any others, a copy of the new ones."""
+def test_flags_may_be_stored_in_any_form(kind):
+    """Bool flags are read in place; other flags are read from a copy of the new ones."""
     storage = TensorStorage(stored_as(kind, [30, 50, 20]))
     if kind == "a column":
         storage._storage["flag"] = torch.zeros(100, 3, dtype=torch.bool)[:, 1:2].copy_(storage._storage["flag"])
     keys = ["flag", "other"] if kind == "two flags" else ["flag"]
-    buffer = buffer_of(storage, slice_len=4, end_keys=keys, traj_key="no such entry")
+    buffer = make_buffer(storage, slice_len=4, end_keys=keys, traj_key="no such entry")
     buffer._writer._cursor = 0
-    found = []
+    trajectories = []
     for lengths in ([10, 22, 3, 5], [7, 33, 9], [12, 39]):
         buffer.extend(stored_as(kind, lengths))
-        found.append(indexed_trajectories(buffer.sampler, storage, 4))
-        assert found[-1] == torchrl_trajectories(buffer.sampler, storage, 4)
+        trajectories.append(indexed_trajectories(buffer.sampler, storage, 4))
+        assert trajectories[-1] == torchrl_trajectories(buffer.sampler, storage, 4)
     assert buffer.sampler._tracked[storage].restarts == 1
-    assert found[0] != found[1] != found[2]
+    assert trajectories[0] != trajectories[1] != trajectories[2]

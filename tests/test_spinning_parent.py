@@ -1,4 +1,4 @@
-"""The case of ParallelEnv's parent: what runs under the releases, and judges where a machine can't tell."""
+"""The case of ParallelEnv's parent: its workloads on the releases, and its judges on machines that can't decide."""
 
 import os
 import subprocess
@@ -33,26 +33,26 @@ def with_cores(records, cores):
 
 
 @pytest.mark.parametrize("claim_id", ["PE1", "PE2", "PE5"])
-def test_one_core_can_not_tell(records, claim_id):
+def test_one_core_is_not_enough_to_judge(records, claim_id):
     assert CLAIMS[claim_id].verdict(with_cores(records, 1)).outcome == "not testable here"
 
 
 @pytest.mark.parametrize("claim_id", ["PE3", "PE4"])
-def test_cores_enough_for_all_can_not_tell(records, claim_id):
+def test_claims_about_busy_cores_need_few_cores(records, claim_id):
     assert CLAIMS[claim_id].verdict(with_cores(records, 1000)).outcome == "not testable here"
 
 
 def test_ours_must_hold_for_short_steps_and_at_each_longer_length(records):
     assert CLAIMS["PE5"].verdict(records).outcome == "supported"
     lengths = {r.setting["seconds"] for r in records.where("spinning_parent.ours_ratio")}
-    for slow in ({s for s in lengths if s <= SHORT}, *({s} for s in lengths if s > SHORT)):
-        slowed_down = Records(
+    for slow_lengths in ({s for s in lengths if s <= SHORT}, *({s} for s in lengths if s > SHORT)):
+        slower_records = Records(
             r.model_copy(update={"value": 1.06})
-            if r.name == "spinning_parent.ours_ratio" and r.setting["seconds"] in slow
+            if r.name == "spinning_parent.ours_ratio" and r.setting["seconds"] in slow_lengths
             else r
             for r in records
         )
-        assert CLAIMS["PE5"].verdict(slowed_down).outcome == "refuted"
+        assert CLAIMS["PE5"].verdict(slower_records).outcome == "refuted"
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_transitions_after_a_loaded_state_are_late_by_release(version, late):
 
 
 @pytest.mark.slow
-def test_an_older_release_is_told_that_it_needs_no_fix():
+def test_an_older_release_needs_no_fix_and_the_error_says_so():
     def error():
         try:
             from rlrepro.fixes import PatientParallelEnv  # noqa: F401
@@ -78,24 +78,24 @@ def test_an_older_release_is_told_that_it_needs_no_fix():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="only Linux says who waited for a core")
-def test_waiting_for_a_core_that_others_have_is_told_from_sleeping():
-    endless = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * os.cpu_count())]
+def test_waiting_for_a_busy_core_is_distinguished_from_sleeping():
+    spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 * os.cpu_count())]
     try:
-        busy, ran = _share(_spin, 1), _share(_spin, 1, waited=False)
+        busy, busy_with_wait = _share(_spin, 1), _share(_spin, 1, subtract_wait=False)
         asleep = _share(time.sleep, 1)
     finally:
-        for each in endless:
-            each.kill()
-            each.wait()
-    assert busy > 0.95 > ran and asleep < 0.05
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    assert busy > 0.95 > busy_with_wait and asleep < 0.05
 
 
-def _share(fn, seconds, *, waited=True):
-    """Of the time that a call takes, how much of it is on a core; without the wait for one, if not told otherwise."""
-    start, (ran, waiting) = time.perf_counter(), workloads.seconds_on_core()
+def _share(fn, seconds, *, subtract_wait=True):
+    """The share of a call's time that it spends on a core; by default, the wait for a core does not count."""
+    start, (on_core, waiting) = time.perf_counter(), workloads.seconds_on_core()
     fn(seconds)
-    wall, (ran_then, waiting_then) = time.perf_counter() - start, workloads.seconds_on_core()
-    return (ran_then - ran) / (wall - waited * (waiting_then - waiting))
+    wall, (on_core_after, waiting_after) = time.perf_counter() - start, workloads.seconds_on_core()
+    return (on_core_after - on_core) / (wall - subtract_wait * (waiting_after - waiting))
 
 
 def _spin(seconds):

@@ -1,4 +1,4 @@
-"""`rlrepro stability`: which verdicts change from run to run."""
+"""`rlrepro stability` finds the verdicts that change from run to run."""
 
 import os
 
@@ -17,31 +17,31 @@ REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 def runs(tmp_path):
     """Four runs in which 1.1.0 takes more and more time: LO5 changes from the second to the third."""
     folders = []
-    for number, samples in enumerate([(0.5,) * 5, (0.9, 0.9, 0.95, 1.2, 1.2), (0.9, 1.1, 1.2, 1.3, 1.3), (1.5,) * 5]):
-        lines = [
+    for index, samples in enumerate([(0.5,) * 5, (0.9, 0.9, 0.95, 1.2, 1.2), (0.9, 1.1, 1.2, 1.3, 1.3), (1.5,) * 5]):
+        records = [
             record.model_copy(update={"value": samples[2], "samples": samples})
             if record.name == "logp_old.time_ratio"
             else record
             for record in read_records(REFERENCE / "02_logp_old_oom.jsonl")
         ]
-        folders.append(tmp_path / str(number))
+        folders.append(tmp_path / str(index))
         folders[-1].mkdir()
-        (folders[-1] / "records.jsonl").write_text("".join(record.model_dump_json() + "\n" for record in lines))
+        (folders[-1] / "records.jsonl").write_text("".join(record.model_dump_json() + "\n" for record in records))
     return folders
 
 
 def changes(folders):
     compared = compare_runs(folders, all_claims())
-    assert {each.claim.chapter for each in compared} == {"02_logp_old_oom"}  # nothing else was measured
+    assert {stability.claim.chapter for stability in compared} == {"02_logp_old_oom"}  # nothing else was measured
     traits = ("changes", "firm_changes", "firmness_changes")
     return {
-        each.claim.id: [t for t in traits if getattr(each, t)]
-        for each in compared
-        if any(getattr(each, t) for t in traits)
+        stability.claim.id: [t for t in traits if getattr(stability, t)]
+        for stability in compared
+        if any(getattr(stability, t) for t in traits)
     }
 
 
-def test_what_changes_between_runs(runs):
+def test_changes_between_runs(runs):
     assert changes([runs[0], runs[0]]) == {}
     assert changes(runs[:2]) == {"LO5": ["firmness_changes"]}
     assert changes(runs[1:3]) == {"LO5": ["changes"]}
@@ -51,11 +51,11 @@ def test_what_changes_between_runs(runs):
 
 @pytest.mark.slow
 def test_the_command_fails_if_firm_verdicts_differ(runs, run_cli):
-    wide = {"env": os.environ | {"COLUMNS": "200"}}  # so that no cell is folded
-    unlike = run_cli("stability", *runs, **wide)
-    assert unlike.returncode == 1 and unlike.stdout.count("LO5") == 4 and "1.5 (1.5 to 1.5)" in unlike.stdout
-    alike = run_cli("stability", *runs[1:3], **wide)
-    assert alike.returncode == 0 and "refuted, not firm" in alike.stdout and "LO4" not in alike.stdout
+    options = {"env": os.environ | {"COLUMNS": "200"}}  # so that no cell is folded
+    different = run_cli("stability", *runs, **options)
+    assert different.returncode == 1 and different.stdout.count("LO5") == 4 and "1.5 (1.5 to 1.5)" in different.stdout
+    equal = run_cli("stability", *runs[1:3], **options)
+    assert equal.returncode == 0 and "refuted, not firm" in equal.stdout and "LO4" not in equal.stdout
 
 
 def test_it_needs_two_runs_that_exist(runs, run_cli):

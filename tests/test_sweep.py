@@ -1,4 +1,4 @@
-"""sweep: what can be batched becomes ensembles, the rest runs alone, and each outcome is Stable-Baselines3's."""
+"""sweep: configs that can be batched become ensembles, others run alone, and each outcome is Stable-Baselines3's."""
 
 import os
 import pickle
@@ -34,19 +34,19 @@ MIXED = [
 ]
 
 
-def test_configs_are_divided_by_what_they_must_share():
+def test_configs_are_divided_by_the_settings_they_must_share():
     assert groups.divide(MIXED, at_once=1) == [[0, 5], [1, 3], [4], [6], [2]]
 
 
 def test_ensembles_are_divided_among_processes_but_stay_large():
-    many = [{**SIZES, "learning_rate": 1e-4 * index} for index in range(20)]
-    assert [len(members) for members in groups.divide(many, at_once=8)] == [10, 10]
-    assert len(groups.divide(many[:15], at_once=8)) == 1
+    configs = [{**SIZES, "learning_rate": 1e-4 * index} for index in range(20)]
+    assert [len(members) for members in groups.divide(configs, at_once=8)] == [10, 10]
+    assert len(groups.divide(configs[:15], at_once=8)) == 1
 
 
 def test_environments_with_the_same_spaces_are_batched():
-    short = [{**SIZES, "env": make} for make in ("Pendulum-v1", short_pendulum)]
-    assert groups.divide(short, at_once=1) == [[0, 1]]
+    configs = [{**SIZES, "env": make} for make in ("Pendulum-v1", short_pendulum)]
+    assert groups.divide(configs, at_once=1) == [[0, 1]]
 
 
 def short_pendulum():
@@ -54,17 +54,17 @@ def short_pendulum():
 
 
 @pytest.mark.slow
-def test_each_outcome_is_what_sb3_gives(tmp_path):
+def test_each_outcome_equals_sb3s(tmp_path):
     outcomes = sweep(MIXED, 128, n_jobs=2, progress=False, resume=tmp_path)
     for config, outcome in zip(MIXED, outcomes, strict=True):
         assert outcome.config is config and outcome.error is None
         options = {"policy": "MlpPolicy", "seed": 0, "device": "cpu", **config}
         envs = make_vec_env(options.pop("env"), options.pop("n_envs", 1))
-        alone = PPO(env=envs, **options).learn(128)
-        assert distance(outcome.value.policy, alone.policy) < 2e-6
+        reference = PPO(env=envs, **options).learn(128)
+        assert distance(outcome.value.policy, reference.policy) < 2e-6
         episodes = outcome.value.episodes
-        assert episodes.lengths == [episode["l"] for episode in alone.ep_info_buffer]
-        assert episodes.returns == pytest.approx([episode["r"] for episode in alone.ep_info_buffer], rel=1e-4)
+        assert episodes.lengths == [episode["l"] for episode in reference.ep_info_buffer]
+        assert episodes.returns == pytest.approx([episode["r"] for episode in reference.ep_info_buffer], rel=1e-4)
         assert len(episodes.timesteps) == len(episodes.lengths)
 
 
@@ -73,10 +73,10 @@ def test_results_in_the_folder_are_not_computed_again(tmp_path, monkeypatch):
     (first,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
     trained = []
     monkeypatch.setattr(runner, "divide", lambda configs, *_: trained.extend(configs) or [[0], [1]])
-    again = sweep([MIXED[1], MIXED[0], MIXED[3]], 64, resume=tmp_path, progress=False, n_jobs=1)
+    resumed = sweep([MIXED[1], MIXED[0], MIXED[3]], 64, resume=tmp_path, progress=False, n_jobs=1)
     assert [config["env"] for config in trained] == ["CartPole-v1", "CartPole-v1"]
-    assert torch.equal(weights(again[1].value.policy), weights(first.value.policy))
-    assert [outcome.config for outcome in again] == [MIXED[1], MIXED[0], MIXED[3]]
+    assert torch.equal(weights(resumed[1].value.policy), weights(first.value.policy))
+    assert [outcome.config for outcome in resumed] == [MIXED[1], MIXED[0], MIXED[3]]
     longer = sweep(MIXED[:1] * 2, 128, resume=tmp_path, progress=False, n_jobs=1)
     assert not torch.equal(weights(longer[0].value.policy), weights(first.value.policy))
 
@@ -87,8 +87,8 @@ def test_a_file_that_can_not_be_read_is_computed_again(tmp_path):
     (file,) = tmp_path.glob("*.pickle")
     file.write_bytes(b"half of")
     with pytest.warns(UserWarning, match="can't be read"):
-        (again,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
-    assert torch.equal(weights(again.value.policy), weights(first.value.policy))
+        (recomputed,) = sweep(MIXED[:1], 64, resume=tmp_path, progress=False)
+    assert torch.equal(weights(recomputed.value.policy), weights(first.value.policy))
 
 
 @pytest.mark.slow
@@ -97,8 +97,10 @@ def test_an_ensemble_steps_its_vectorized_environment():
     assert groups.divide([*configs, {**SIZES, "n_envs": 2}], at_once=1) == [[0, 1, 2], [3]]
     outcomes = sweep(configs, 128, n_jobs=1, progress=False)
     assert [outcome.error for outcome in outcomes] == [None] * 3
-    alone = PPO("MlpPolicy", make_vec_env("Pendulum-v1", 2), seed=1, device="cpu", n_steps=64, n_epochs=2).learn(128)
-    assert distance(outcomes[1].value.policy, alone.policy) < 2e-6
+    reference = PPO("MlpPolicy", make_vec_env("Pendulum-v1", 2), seed=1, device="cpu", n_steps=64, n_epochs=2).learn(
+        128
+    )
+    assert distance(outcomes[1].value.policy, reference.policy) < 2e-6
 
 
 @pytest.mark.slow
@@ -116,23 +118,23 @@ def broken():
     return Broken(gym.make("Pendulum-v1"))
 
 
-def test_one_that_fails_takes_no_other_with_it():
+def test_a_member_that_fails_does_not_end_the_others():
     configs = [{**SIZES, "env": broken if index == 2 else "Pendulum-v1", "seed": index} for index in range(5)]
     assert groups.divide(configs, at_once=1) == [[0, 1, 2, 3, 4]]
     replies = task._train(configs, 64, "cpu")
     assert [reply.error is None for reply in replies] == [True, True, False, True, True]
     assert "joint 3 is not a number" in replies[2].error
     for seed in (1, 4):
-        alone = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", n_steps=64, n_epochs=2).learn(64)
-        assert np.allclose(weights(replies[seed].value.policy), weights(alone.policy), atol=2e-6)
+        reference = PPO("MlpPolicy", "Pendulum-v1", seed=seed, device="cpu", n_steps=64, n_epochs=2).learn(64)
+        assert np.allclose(weights(replies[seed].value.policy), weights(reference.policy), atol=2e-6)
 
 
-def leaving():
+def exiting():
     raise SystemExit("bad env")
 
 
-def test_one_that_leaves_takes_no_other_with_it():
-    replies = task._train([{**SIZES, "env": env, "seed": 0} for env in ("Pendulum-v1", leaving)], 64, "cpu")
+def test_a_member_that_exits_does_not_end_the_others():
+    replies = task._train([{**SIZES, "env": env, "seed": 0} for env in ("Pendulum-v1", exiting)], 64, "cpu")
     assert replies[0].error is None and "bad env" in replies[1].error
 
 
@@ -141,7 +143,7 @@ def test_schedules_of_other_values_or_code_have_other_results():
         return lambda remaining: first * remaining
 
     schedules = [linear(1e-3), linear(1e-3), linear(1e-4), lambda remaining: 1e-3]
-    keys = [runner._keys([{**SIZES, "learning_rate": each}], 64)[0] for each in schedules]
+    keys = [runner._keys([{**SIZES, "learning_rate": schedule}], 64)[0] for schedule in schedules]
     assert keys[0] == keys[1] and len(set(keys)) == 3
 
 
@@ -152,14 +154,14 @@ def test_results_of_an_interrupted_sweep_are_where_its_message_says(monkeypatch)
         raise KeyboardInterrupt
 
     sizes = {**SIZES, "n_steps": 32}
-    with monkeypatch.context() as replaced, pytest.raises(KeyboardInterrupt) as raised:
-        replaced.setattr(neighbour("train_many"), "train_many", interrupted)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as raised:
+        patch.setattr(neighbour("train_many"), "train_many", interrupted)
         sweep([sizes, {**sizes, "n_envs": 2}], 32, progress=False)
     (folder,) = re.findall("resume='(.*)'", raised.value.__notes__[0])
-    (kept,) = Path(folder).glob("*.pickle")
-    written = kept.stat().st_mtime_ns
+    (file,) = Path(folder).glob("*.pickle")
+    mtime = file.stat().st_mtime_ns
     outcomes = sweep([sizes, {**sizes, "n_envs": 2}], 32, resume=folder, n_jobs=1, progress=False)
-    assert [outcome.error for outcome in outcomes] == [None, None] and kept.stat().st_mtime_ns == written
+    assert [outcome.error for outcome in outcomes] == [None, None] and file.stat().st_mtime_ns == mtime
     shutil.rmtree(folder)
 
 
@@ -173,16 +175,16 @@ def ending():
 
 
 @pytest.mark.slow
-def test_one_that_ends_its_process_takes_no_other_with_it():
+def test_a_member_that_kills_its_process_does_not_end_the_others():
     configs = [{**SIZES, "seed": seed} for seed in range(3)]
     outcomes = sweep([*configs, {**SIZES, "env": ending}], 64, n_jobs=1, progress=False)
     assert [outcome.error is None for outcome in outcomes] == [True, True, True, False]
 
 
-def test_parameters_as_ppo_has_them_by_default_prevent_no_batch():
-    same = [SIZES, {**SIZES, "verbose": 0, "use_sde": False, "device": "cpu"}]
-    others = [{**SIZES, "verbose": 1}, {**SIZES, "device": "meta"}, {**SIZES, "no_parameter": None}]
-    assert groups.divide([*same, *others], at_once=1) == [[0, 1], [2], [3], [4]]
+def test_ppos_default_parameters_do_not_prevent_a_batch():
+    batched = [SIZES, {**SIZES, "verbose": 0, "use_sde": False, "device": "cpu"}]
+    separate = [{**SIZES, "verbose": 1}, {**SIZES, "device": "meta"}, {**SIZES, "no_parameter": None}]
+    assert groups.divide([*batched, *separate], at_once=1) == [[0, 1], [2], [3], [4]]
 
 
 def test_the_callers_generator_stays_as_it_is():
@@ -191,7 +193,7 @@ def test_the_callers_generator_stays_as_it_is():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path):
+def test_trained_policies_are_returned_although_the_disk_is_full(tmp_path):
     payload = pickle.dumps(([{**SIZES, "seed": 0}], ["key"], tmp_path / "no", 64, "cpu"))
     with pytest.warns(UserWarning, match="could not be written"):
         (reply,) = task.run_task(payload)
@@ -200,11 +202,11 @@ def test_what_was_trained_is_returned_though_the_disk_is_full(tmp_path):
 
 @pytest.mark.slow
 def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path):
-    twice = [{**SIZES, "use_sde": True}] * 2
-    outcomes = sweep(twice, 64, resume=tmp_path, n_jobs=2, progress=False)
-    assert [each.error for each in outcomes] == [None, None] and len(list(tmp_path.glob("*.pickle"))) == 2
+    configs = [{**SIZES, "use_sde": True}] * 2
+    outcomes = sweep(configs, 64, resume=tmp_path, n_jobs=2, progress=False)
+    assert [outcome.error for outcome in outcomes] == [None, None] and len(list(tmp_path.glob("*.pickle"))) == 2
     with ResultFolder(tmp_path), pytest.raises(RuntimeError, match="another call is using"):
-        sweep(twice, 64, resume=tmp_path, progress=False)
+        sweep(configs, 64, resume=tmp_path, progress=False)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The sizes from which torch uses several threads, on which PT001 relies."""
+"""The sizes from which torch uses several threads; PT001 relies on them."""
 
 import multiprocessing
 import time
@@ -12,7 +12,7 @@ from rlrepro.doctor.workload import INPUTS, WEIGHTS
 from rlrepro.lab import this_machine
 
 SECONDS = 0.3
-ELSEWHERE = {"MKL_CBWR": "COMPATIBLE"}  # MKL takes its path for processors that are not Intel's
+NOT_INTEL = {"MKL_CBWR": "COMPATIBLE"}  # MKL takes its path for processors that are not Intel's
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(this_machine().cores < 2, reason="one core has no use for several threads"),
@@ -20,16 +20,16 @@ pytestmark = [
 ]
 
 
-def others_share(make_step, size: int) -> float:
+def other_threads_share(make_step, size: int) -> float:
     """The share of other threads of this process in the CPU time of a step."""
     step = make_step(size)
     for _ in range(5):
         step()
-    time.sleep(0.1)  # until threads that have started sleep
-    start, of_all, of_this = time.perf_counter(), time.process_time(), time.thread_time()
+    time.sleep(0.1)  # until the threads that have started are asleep
+    start, process_start, thread_start = time.perf_counter(), time.process_time(), time.thread_time()
     while time.perf_counter() - start < SECONDS:
         step()
-    return 1 - (time.thread_time() - of_this) / (time.process_time() - of_all)
+    return 1 - (time.thread_time() - thread_start) / (time.process_time() - process_start)
 
 
 def product(inputs: int, outputs: int = 16, states: int = 5):
@@ -51,17 +51,17 @@ def adam(weights: int):
     ("make_step", "size", "several", "environment"),
     [
         (product, INPUTS, False, {}),
-        (product, INPUTS, False, ELSEWHERE),
-        (product, 24, True, ELSEWHERE),
-        (product, 128, True, ELSEWHERE),
+        (product, INPUTS, False, NOT_INTEL),
+        (product, 24, True, NOT_INTEL),
+        (product, 128, True, NOT_INTEL),
         (minibatch, 128, True, {}),
         (adam, WEIGHTS, False, {}),
         (adam, WEIGHTS + 1, True, {}),
     ],
 )
 def test_torch_uses_several_threads(make_step, size, several, environment, monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # or a thread that sleeps between steps has a share near the bound
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # with threads that sleep, the share may be near the bound
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:  # without other threads
-        assert (fresh.submit(others_share, make_step, size).result(120) > 0.1) is several
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:  # without other threads
+        assert (executor.submit(other_threads_share, make_step, size).result(120) > 0.1) is several

@@ -1,4 +1,4 @@
-"""How many threads each of several processes may have."""
+"""The number of threads that each of several processes may have."""
 
 import os
 import subprocess
@@ -25,12 +25,12 @@ def test_a_process_that_may_use_one_core_has_one_thread():
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from rlrepro.fixes import thread_budget;"
         "print(thread_budget(1), os.cpu_count())"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["1", str(os.cpu_count())]
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["1", str(os.cpu_count())]
 
 
 @pytest.mark.parametrize("n_jobs", [0, -1, 1.5, True, None, "2"])
-def test_a_number_of_jobs_that_is_none_is_refused(n_jobs):
+def test_an_invalid_number_of_jobs_is_refused(n_jobs):
     with pytest.raises(ValueError, match=f"n_jobs must be a whole number of 1 or more, found {n_jobs!r}"):
         thread_budget(n_jobs)
 
@@ -43,10 +43,10 @@ def test_variables_reach_each_library_of_a_process_that_is_started():
     )
     for threads in {1, CORES}:
         environment = os.environ | thread_variables(threads)
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
         )
-        assert set(done.stdout.split()) == {str(threads)}
+        assert set(completed.stdout.split()) == {str(threads)}
 
 
 def test_libraries_that_are_loaded_are_limited_too():
@@ -54,6 +54,6 @@ def test_libraries_that_are_loaded_are_limited_too():
     try:
         limit_threads(1)
         assert torch.get_num_threads() == 1
-        assert {each["num_threads"] for each in threadpool_info()} == {1}
+        assert {library["num_threads"] for library in threadpool_info()} == {1}
     finally:
         limit_threads(before)

@@ -1,4 +1,4 @@
-"""Where the time of a training goes: known seconds come back under their names, whichever library spends them."""
+"""The split of a training run's time: known seconds come back under their names, whichever library spends them."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ ROUNDS = 10
 
 
 class Slow(gymnasium.Env):
-    """A step takes a nap, and the network two."""
+    """An environment step takes one nap; the network takes two."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (4,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -45,7 +45,7 @@ class Policy(nn.Module):
 
 
 def loop(*, sample=lambda: None, no_grad=True):
-    """An environment step for each gradient step, by hand."""
+    """A handwritten training loop with one environment step per gradient step."""
     env = gymnasium.wrappers.TimeLimit(gymnasium.wrappers.RecordEpisodeStatistics(Slow()), 1000)
     policy = Policy()
     optimizer = torch.optim.Adam(policy.parameters())
@@ -54,7 +54,7 @@ def loop(*, sample=lambda: None, no_grad=True):
         with torch.set_grad_enabled(not no_grad):
             action = policy(torch.as_tensor(rows)[None]).argmax().item()
         rows, *_ = env.step(action)
-        time.sleep(NAP / 2)  # neither
+        time.sleep(NAP / 2)  # neither environment nor network
         sample()
         loss = policy(torch.ones(8, 4)).sum()
         time.sleep(NAP)  # a loss that no module computes
@@ -65,28 +65,28 @@ def loop(*, sample=lambda: None, no_grad=True):
 
 
 def expect(split, **naps):
-    """So many naps in each round; naps are never shorter, and a busy machine makes them longer."""
+    """Expect this many naps per round; a nap is never shorter, and a busy machine makes it longer."""
     for kind, seconds in split.items():
         assert naps.get(kind, 0) * NAP * ROUNDS * 0.95 <= seconds, (kind, split)
-    spent = sum(split.values())
+    total_seconds = sum(split.values())
     for kind, seconds in split.items():
-        assert seconds / spent == pytest.approx(naps.get(kind, 0) / sum(naps.values()), abs=0.08), (kind, split)
+        assert seconds / total_seconds == pytest.approx(naps.get(kind, 0) / sum(naps.values()), abs=0.08), (kind, split)
 
 
 @pytest.mark.timing
 def test_a_loop_by_hand():
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         loop()
-    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
-    assert Progress.of(seen.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
-    assert "learning 5" in str(seen) and "watching itself took at least" in str(seen)
+    expect(report.split, environment=1, inference=2, learning=4, rest=0.5)
+    assert Progress.of(report.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
+    assert "learning 5" in str(report) and "watching itself took at least" in str(report)
 
 
 @pytest.mark.timing
 def test_acting_with_gradients_is_inference_too():
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         loop(no_grad=False)
-    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
+    expect(report.split, environment=1, inference=2, learning=4, rest=0.5)
 
 
 @pytest.mark.timing
@@ -100,67 +100,67 @@ def test_samples():
 
     buffer = ReplayBuffer(storage=Sleepy(100), batch_size=8)
     buffer.extend(torch.ones(50, 4))
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         loop(sample=buffer.sample)
-    expect(seen.split, environment=1, inference=2, learning=4, sampling=1, rest=0.5)
-    assert Progress.of(seen.notes).done.counts["buffer samples"] == ROUNDS
+    expect(report.split, environment=1, inference=2, learning=4, sampling=1, rest=0.5)
+    assert Progress.of(report.notes).done.counts["buffer samples"] == ROUNDS
 
 
 def test_stable_baselines3():
     from stable_baselines3 import DQN
 
     steps = 4 * ROUNDS
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         DQN("MlpPolicy", Slow(), learning_starts=0, train_freq=4, batch_size=4, device="cpu").learn(steps)
-    done = Progress.of(seen.notes).done
-    assert done.counts["environment steps"] == steps and done.counts["gradient steps"] == ROUNDS
-    split = seen.split
+    progress = Progress.of(report.notes).done
+    assert progress.counts["environment steps"] == steps and progress.counts["gradient steps"] == ROUNDS
+    split = report.split
     assert split["environment"] == pytest.approx(steps * NAP, rel=0.2) and min(split.values()) > 0
-    assert split["learning"] <= seen.notes.stages["train"].seconds
+    assert split["learning"] <= report.notes.stages["train"].seconds
 
 
 def test_torchrl_and_tianshou_environments_are_counted_by_copies():
     from tianshou.env import DummyVectorEnv
     from torchrl.envs import GymEnv, SerialEnv
 
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         vector = DummyVectorEnv([Slow] * 3)
         vector.reset()
         vector.step(np.zeros(3, int))
-    assert Progress.of(seen.notes).done.counts == {"environment steps": 3}
-    with watch(show=False) as seen:
+    assert Progress.of(report.notes).done.counts == {"environment steps": 3}
+    with watch(show=False) as report:
         SerialEnv(2, lambda: GymEnv("CartPole-v1")).rollout(5)
-    assert Progress.of(seen.notes).done.counts == {"environment steps": 10}
+    assert Progress.of(report.notes).done.counts == {"environment steps": 10}
 
 
 @pytest.mark.slow
-def test_threads_have_clocks_of_their_own():
-    with watch(show=False) as seen:
+def test_threads_have_their_own_clocks():
+    with watch(show=False) as report:
         threads = [threading.Thread(target=loop) for _ in range(2)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    assert seen.split["environment"] == pytest.approx(2 * ROUNDS * NAP, rel=0.2)
-    assert Progress.of(seen.notes).processes == 2
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert report.split["environment"] == pytest.approx(2 * ROUNDS * NAP, rel=0.2)
+    assert Progress.of(report.notes).processes == 2
 
 
 @pytest.mark.timing
-def test_what_raises_ends_what_it_was():
+def test_an_exception_ends_its_activity():
     class Broken(nn.Module):
         def forward(self, rows):
             raise ValueError("broken")
 
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         for _ in range(3):
             with pytest.raises(ValueError, match="broken"):
                 Broken()(torch.ones(3))
         loop()
-    expect(seen.split, environment=1, inference=2, learning=4, rest=0.5)
+    expect(report.split, environment=1, inference=2, learning=4, rest=0.5)
 
 
 def test_an_environment_of_the_script_itself(tmp_path):
-    """It has no place that others could import it from, and is pickled whole."""
+    """No module exports it, so it is pickled by value."""
     script = """if True:
     import cloudpickle, gymnasium, numpy as np
     from rlrepro.doctor import watch
@@ -177,31 +177,32 @@ def test_an_environment_of_the_script_itself(tmp_path):
     [each] = seen.notes.activities.values()
     print(dict(each.counts))
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "{'environment steps': 7}\n", done.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert completed.stdout == "{'environment steps': 7}\n", completed.stderr
 
 
 @pytest.mark.timing
-def test_its_own_cost_is_left_out_and_told():
+def test_its_own_cost_is_left_out_and_reported():
     layer, rows = nn.Identity(), torch.ones(1)
 
-    def shortest():
+    def time_calls():
         start = time.thread_time()
         for _ in range(2000):
             layer(rows)
         return time.thread_time() - start
 
-    shortest()
-    alone = min(shortest() for _ in range(20))
-    with watch(show=False) as seen:
-        watched = min(shortest() for _ in range(20))
-    done = total(seen.notes.activities.values())
-    assert 0.1 < (done.watching_seconds / 20) / (watched - alone) < 1.5  # it can't time its own first and last steps
-    assert sum(done.seconds) + done.watching_seconds == pytest.approx(done.ended - done.began, rel=1e-6)
+    time_calls()
+    alone = min(time_calls() for _ in range(20))
+    with watch(show=False) as report:
+        watched = min(time_calls() for _ in range(20))
+    activity = total(report.notes.activities.values())
+    cost_ratio = (activity.watching_seconds / 20) / (watched - alone)
+    assert 0.1 < cost_ratio < 1.5  # it can't time its own first and last steps
+    assert sum(activity.seconds) + activity.watching_seconds == pytest.approx(activity.ended - activity.began, rel=1e-6)
 
 
 def test_a_class_that_is_only_called_within_others_is_left_alone():
-    """Layers, and the environments that wrappers hold: their probes would cost the most, and say nothing."""
+    """Layers, and the environments inside wrappers: their probes would cost the most, and add no information."""
     layers = nn.Sequential(*[nn.Identity() for _ in range(NESTED)])
     with watch(show=False):
         layers(torch.ones(1))
@@ -225,8 +226,8 @@ def test_a_compiled_network_and_an_optimizer_with_a_closure():
         loss.backward()
         return loss
 
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         optimizer.step(closure)
-    assert Progress.of(seen.notes).done.counts == {"gradient steps": 1}
+    assert Progress.of(report.notes).done.counts == {"gradient steps": 1}
     before = len(torch.optim.Optimizer.__init__.__globals__["_global_optimizer_post_hooks"])
     assert before == 0

@@ -9,10 +9,10 @@ timing = pytest.mark.timing
 
 @timing
 def test_measures_the_ratio():
-    found = compare(lambda: time.sleep(0.006), lambda: time.sleep(0.002), repeats=5)
-    assert 2 < found.ratio < 4
-    assert found.low <= found.ratio <= found.high
-    assert len(found.a_seconds) == len(found.b_seconds) == 5
+    comparison = compare(lambda: time.sleep(0.006), lambda: time.sleep(0.002), repeats=5)
+    assert 2 < comparison.ratio < 4
+    assert comparison.low <= comparison.ratio <= comparison.high
+    assert len(comparison.a_seconds) == len(comparison.b_seconds) == 5
 
 
 def test_takes_turns_so_that_drift_hits_both():

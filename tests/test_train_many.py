@@ -1,4 +1,4 @@
-"""train_many: what it returns, and what it survives."""
+"""train_many: its return values, and the failures that it survives."""
 
 import os
 import random
@@ -36,7 +36,7 @@ def step_in_processes():
 def threads():
     import threadpoolctl
 
-    return {torch.get_num_threads(), *(each["num_threads"] for each in threadpoolctl.threadpool_info())}
+    return {torch.get_num_threads(), *(library["num_threads"] for library in threadpoolctl.threadpool_info())}
 
 
 def draw(x, seed):
@@ -50,18 +50,18 @@ def train_ppo(seed):
     return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().numpy()
 
 
-def misbehave(how):
-    if how == "raise":
+def misbehave(fault):
+    if fault == "raise":
         raise RuntimeError("the robot fell over")
-    if how == "exit":
+    if fault == "exit":
         sys.exit(3)
-    if how == "be killed":
+    if fault == "be killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    if how == "return what can't be pickled":
-        return (each for each in ())
-    if how == "be slow":
+    if fault == "return what can't be pickled":
+        return (x for x in ())
+    if fault == "be slow":
         time.sleep(1.0)
-    return how
+    return fault
 
 
 def step_badly():
@@ -80,7 +80,7 @@ def note(folder, name):
     with (Path(folder) / "calls").open("a") as file:
         file.write(f"{name}\n")
     if (Path(folder) / f"fail-{name}").exists():
-        raise RuntimeError("as asked")
+        raise RuntimeError("as requested")
     return name
 
 
@@ -111,12 +111,12 @@ def test_each_process_has_its_share_of_the_threads(n_jobs):
 @pytest.mark.slow
 def test_results_do_not_depend_on_n_jobs():
     configs = [{"x": x} for x in range(6)]
-    alone, together = (train_many(draw, configs, n_jobs=n_jobs, **QUIET) for n_jobs in (1, 3))
-    assert [outcome.value for outcome in alone] == [outcome.value for outcome in together]
-    assert len({outcome.seed for outcome in alone}) == 6
-    assert [outcome.value[1] for outcome in alone] == [outcome.seed for outcome in alone]
-    other = train_many(draw, configs, n_jobs=2, seed=1, **QUIET)
-    assert not {outcome.seed for outcome in other} & {outcome.seed for outcome in alone}
+    serial, parallel = (train_many(draw, configs, n_jobs=n_jobs, **QUIET) for n_jobs in (1, 3))
+    assert [outcome.value for outcome in serial] == [outcome.value for outcome in parallel]
+    assert len({outcome.seed for outcome in serial}) == 6
+    assert [outcome.value[1] for outcome in serial] == [outcome.seed for outcome in serial]
+    other_seed = train_many(draw, configs, n_jobs=2, seed=1, **QUIET)
+    assert not {outcome.seed for outcome in other_seed} & {outcome.seed for outcome in serial}
 
 
 @pytest.mark.slow
@@ -128,16 +128,16 @@ def test_a_seed_in_the_config_is_kept_and_equal_configs_get_two_seeds():
 
 
 @pytest.mark.slow
-def test_a_run_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
+def test_ppo_learns_the_same_weights_beside_other_runs():
     configs = [{"seed": seed} for seed in range(3)]
-    alone, together = (train_many(train_ppo, configs, n_jobs=n_jobs, threads=1, **QUIET) for n_jobs in (1, 3))
-    for one, other in zip(alone, together, strict=True):
-        assert np.array_equal(one.value, other.value)
+    serial, parallel = (train_many(train_ppo, configs, n_jobs=n_jobs, threads=1, **QUIET) for n_jobs in (1, 3))
+    for expected, actual in zip(serial, parallel, strict=True):
+        assert np.array_equal(expected.value, actual.value)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "how, message",
+    "fault, message",
     [
         ("raise", "RuntimeError: the robot fell over"),
         ("exit", "SystemExit: 3"),
@@ -145,26 +145,26 @@ def test_a_run_of_ppo_gives_the_same_weights_whatever_runs_beside_it():
         ("return what can't be pickled", "generator"),
     ],
 )
-def test_what_goes_wrong_ends_one_run_and_no_other(how, message):
-    hows = [how, "be slow", how, "be slow", "be slow"]
-    outcomes = train_many(misbehave, [{"how": each} for each in hows], n_jobs=2, **QUIET)
-    for each, outcome in zip(hows, outcomes, strict=True):
-        if each == how:
+def test_a_failure_ends_one_run_and_no_other(fault, message):
+    faults = [fault, "be slow", fault, "be slow", "be slow"]
+    outcomes = train_many(misbehave, [{"fault": requested} for requested in faults], n_jobs=2, **QUIET)
+    for requested, outcome in zip(faults, outcomes, strict=True):
+        if requested == fault:
             assert outcome.value is None
             assert re.search(message, outcome.error)
         else:
-            assert (outcome.value, outcome.error) == (each, None)
+            assert (outcome.value, outcome.error) == (requested, None)
 
 
 class Returned:
-    """What a run returns and this process refuses."""
+    """A value that a run returns and this process refuses to unpickle."""
 
     def __reduce__(self):
         return refuse, (os.getpid(),)
 
 
-def refuse(made_in):
-    if made_in != os.getpid():
+def refuse(pid):
+    if pid != os.getpid():
         raise LookupError("made in another process")
     return Returned()
 
@@ -201,15 +201,15 @@ def test_an_environment_that_raises_is_reported_with_its_traceback():
 
 @pytest.mark.slow
 def test_progress_shows_a_failure_at_once(capfd):
-    train_many(misbehave, [{"how": "raise"}, {"how": "fine"}], n_jobs=1)
-    shown = capfd.readouterr().err
-    assert "failed: {'how': 'raise'}: RuntimeError: the robot fell over" in shown and "2/2" in shown
+    train_many(misbehave, [{"fault": "raise"}, {"fault": "fine"}], n_jobs=1)
+    output = capfd.readouterr().err
+    assert "failed: {'fault': 'raise'}: RuntimeError: the robot fell over" in output and "2/2" in output
 
 
 @pytest.mark.slow
 def test_the_first_failure_can_end_the_run(tmp_path):
-    configs = [{"how": "fine"}, {"how": "raise"}, *({"how": "be slow", "x": x} for x in range(50))]
-    with pytest.raises(TrainingFailed, match=r"'how': 'raise'(?s:.)*the robot fell over") as raised:
+    configs = [{"fault": "fine"}, {"fault": "raise"}, *({"fault": "be slow", "x": x} for x in range(50))]
+    with pytest.raises(TrainingFailed, match=r"'fault': 'raise'(?s:.)*the robot fell over") as raised:
         train_many(misbehave, configs, n_jobs=1, on_error="raise", resume=tmp_path, **QUIET)
     assert len(list(tmp_path.glob("*.pickle"))) < 10  # of 51 that would have succeeded
     assert str(tmp_path) in raised.value.__notes__[0]
@@ -243,7 +243,7 @@ def test_a_config_that_can_not_be_sent_is_named_before_anything_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_call_that_succeeds_warns_of_nothing():
+def test_a_call_that_succeeds_causes_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train_many(square, [{"x": 1}], n_jobs=1, **QUIET)

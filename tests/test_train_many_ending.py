@@ -1,4 +1,4 @@
-"""train_many that is interrupted: no process is left, and none is started."""
+"""Interrupting train_many leaves no process, and starts none."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "interpreter"),
+    ("signal_name", "interpreter"),
     [
         ("SIGINT", "free"),
         ("SIGKILL", "free"),
@@ -40,7 +40,7 @@ if __name__ == "__main__":
         ),
     ],
 )
-def test_an_interrupted_run_leaves_no_process(tmp_path, how, interpreter):
+def test_an_interrupted_run_leaves_no_process(tmp_path, signal_name, interpreter):
     script = tmp_path / "sleeper.py"
     script.write_text(SLEEPER)
     environment = os.environ | {"TMPDIR": str(tmp_path)}
@@ -56,15 +56,15 @@ def test_an_interrupted_run_leaves_no_process(tmp_path, how, interpreter):
         time.sleep(0.1)
     children = psutil.Process(run.pid).children(recursive=True)
     assert len(children) >= 2
-    run.send_signal(getattr(signal, how))
-    printed = run.communicate(timeout=120)[1]
+    run.send_signal(getattr(signal, signal_name))
+    stderr = run.communicate(timeout=120)[1]
     _, alive = psutil.wait_procs(children, timeout=120)
     assert not alive
-    if how == "SIGINT":
-        assert "KeyboardInterrupt" in printed and "call again with resume=" in printed
+    if signal_name == "SIGINT":
+        assert "KeyboardInterrupt" in stderr and "call again with resume=" in stderr
 
 
-def test_an_interrupt_in_a_notebook_starts_nothing_more():
+def test_an_interrupt_in_a_notebook_starts_no_more_processes():
     from rlrepro.fixes.train_many.isolated_worker import IsolatedWorkers
 
     processes = IsolatedWorkers(threads=1)
@@ -73,25 +73,25 @@ def test_an_interrupt_in_a_notebook_starts_nothing_more():
         processes.call(b"", 0)
 
 
-def test_a_process_that_is_made_during_an_interrupt_is_ended_too(monkeypatch):
+def test_a_process_that_is_created_during_an_interrupt_is_ended_too(monkeypatch):
     from rlrepro.fixes.train_many import isolated_worker
 
     class Executor:
-        """While one is made, another thread closes all of them."""
+        """While it is created, another thread closes all executors."""
 
-        made, ended = [], []
+        created, closed = [], []
 
         def __init__(self, *_, **__):
-            self.made.append(self)
+            self.created.append(self)
             closer.start()
             closer.join(0.5)
 
         def shutdown(self, **_):
-            self.ended.append(self)
+            self.closed.append(self)
 
     monkeypatch.setattr(isolated_worker, "ProcessPoolExecutor", Executor)
     processes = isolated_worker.IsolatedWorkers(threads=1)
     closer = threading.Thread(target=processes.close)
     processes._pool()
     closer.join()
-    assert Executor.ended == Executor.made
+    assert Executor.closed == Executor.created

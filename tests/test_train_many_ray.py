@@ -18,7 +18,7 @@ def local_ray():
 
 
 @pytest.mark.slow
-def test_ray_gives_what_loky_gives(local_ray):
+def test_ray_gives_the_same_results_as_loky(local_ray):
     configs = [{"x": x} for x in range(4)]
     by_ray, by_loky = (train_many(draw, configs, n_jobs=2, backend=backend, **QUIET) for backend in ("ray", "loky"))
     assert [outcome.value for outcome in by_ray] == [outcome.value for outcome in by_loky]
@@ -27,9 +27,9 @@ def test_ray_gives_what_loky_gives(local_ray):
 
 
 @pytest.mark.slow
-def test_ray_survives_what_loky_survives(local_ray):
-    hows = ["raise", "be killed", "be slow", "exit"]
-    outcomes = train_many(misbehave, [{"how": how} for how in hows], n_jobs=2, backend="ray", **QUIET)
+def test_ray_survives_the_same_faults_as_loky(local_ray):
+    faults = ["raise", "be killed", "be slow", "exit"]
+    outcomes = train_many(misbehave, [{"fault": fault} for fault in faults], n_jobs=2, backend="ray", **QUIET)
     assert [outcome.value for outcome in outcomes] == [None, None, "be slow", None]
     assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
 
@@ -40,7 +40,7 @@ def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
         train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)
 
 
-def test_without_ray_it_says_what_to_install(monkeypatch):
+def test_without_ray_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "rlrepro.fixes.train_many.ray_tasks", raising=False)
     with pytest.raises(ImportError, match="pip install ray"):

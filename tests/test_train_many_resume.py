@@ -1,4 +1,4 @@
-"""train_many with a folder: what is there is not computed again, and nothing in it is half a result."""
+"""train_many with a folder: stored results are not computed again, and no file holds half a result."""
 
 import linecache
 import random
@@ -17,26 +17,26 @@ from .test_train_many import QUIET, calls, draw, note, square
 
 
 @pytest.mark.slow
-def test_a_second_call_does_what_is_missing(tmp_path):
+def test_a_second_call_runs_the_missing_configs(tmp_path):
     (tmp_path / "fail-b").touch()
     configs = [{"folder": str(tmp_path), "name": name} for name in "abc"]
     results = tmp_path / "results"
     first = train_many(note, configs, n_jobs=2, resume=results, **QUIET)
     assert [outcome.value for outcome in first] == ["a", None, "c"]
     (tmp_path / "fail-b").unlink()
-    more = [*configs[::-1], {"folder": str(tmp_path), "name": "d"}]
-    second = train_many(note, more, n_jobs=2, resume=results, **QUIET)
+    all_configs = [*configs[::-1], {"folder": str(tmp_path), "name": "d"}]
+    second = train_many(note, all_configs, n_jobs=2, resume=results, **QUIET)
     assert [outcome.value for outcome in second] == ["c", "b", "a", "d"]
     assert calls(tmp_path) == ["a", "b", "b", "c", "d"]
     assert second[0].seconds == first[2].seconds
 
 
 @pytest.mark.slow
-def test_another_function_or_seed_is_not_taken_for_what_is_there(tmp_path):
+def test_another_function_or_seed_does_not_reuse_results(tmp_path):
     train_many(square, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
     assert train_many(abs, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)[0].error is not None
-    drawn = [train_many(draw, [{"x": 2}], n_jobs=1, seed=s, resume=tmp_path, **QUIET)[0].value for s in (0, 1, 0)]
-    assert drawn[0] == drawn[2] != drawn[1]
+    values = [train_many(draw, [{"x": 2}], n_jobs=1, seed=s, resume=tmp_path, **QUIET)[0].value for s in (0, 1, 0)]
+    assert values[0] == values[2] != values[1]
 
 
 class Scale:
@@ -66,7 +66,7 @@ def test_a_function_without_a_unique_name_is_not_resumed(fn, tmp_path):
 
 
 @pytest.mark.parametrize("fn", [[3, 1].sort, {}.setdefault, "a-b".split, random.random, Scale().by.__call__])
-def test_what_is_bound_to_an_object_is_not_resumed(fn, tmp_path):
+def test_a_bound_method_is_not_resumed(fn, tmp_path):
     with pytest.raises(ValueError, match="with resume, fn must be a function with a unique name"):
         train_many(fn, [{}], resume=tmp_path, **QUIET)
 
@@ -77,7 +77,7 @@ def test_a_decorated_function_and_a_builtin_are_resumed(tmp_path):
         (outcome,) = train_many(decorated, [{"x": 2}], n_jobs=1, resume=tmp_path, **QUIET)
         assert outcome.value == 4, outcome.error
     assert len(list(tmp_path.glob("*.pickle"))) == 1
-    train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # which fails, but not for its name
+    train_many(sorted, [{}], n_jobs=1, resume=tmp_path / "builtin", **QUIET)  # it fails, but not because of its name
 
 
 @pytest.mark.slow
@@ -104,30 +104,30 @@ def test_a_folder_that_cannot_be_written_is_reported_before_anything_runs(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_folder_that_had_no_room_can_be_used_when_it_has(tmp_path, monkeypatch):
-    with monkeypatch.context() as full:
-        full.setattr(cloudpickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(OSError, match="No space left") as kept:
+def test_a_folder_can_be_used_again_after_a_full_disk(tmp_path, monkeypatch):
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(cloudpickle, "dump", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left") as raised:
             train_many(square, [{"x": 1}], resume=tmp_path, **QUIET)
-    assert kept and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
+    assert raised and train_many(square, [{"x": 1}], n_jobs=1, resume=tmp_path, **QUIET)[0].value == 1
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_loses_no_result(tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_does_not_lose_results(tmp_path, monkeypatch):
     save = ResultFolder.save
 
-    def full(self, key, result):
+    def save_unless_full(self, key, result):
         if key != "writable":
             raise OSError(28, "No space left on device")
         save(self, key, result)
 
-    monkeypatch.setattr(ResultFolder, "save", full)
+    monkeypatch.setattr(ResultFolder, "save", save_unless_full)
     with pytest.warns(UserWarning, match="No space left on device"):
         outcomes = train_many(square, [{"x": 2}, {"x": 3}], n_jobs=1, resume=tmp_path, **QUIET)
     assert [outcome.value for outcome in outcomes] == [4, 9]
 
 
-def test_half_a_result_is_never_there(tmp_path, monkeypatch):
+def test_half_a_result_is_never_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(cloudpickle, "dump", lambda result, file: (file.write(b"half"), file.flush(), 1 / 0))
     folder = ResultFolder(tmp_path)
     with pytest.raises(ZeroDivisionError):
@@ -139,7 +139,7 @@ def applied(f):
     return f(3)
 
 
-def test_an_edit_before_the_call_does_not_pass_for_what_runs(tmp_path):
+def test_an_edit_before_the_call_is_not_taken_for_the_running_code(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("def fn(x): return x * 2")
     names = runpy.run_path(str(script))
@@ -150,13 +150,13 @@ def test_an_edit_before_the_call_does_not_pass_for_what_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_functions_in_configs_are_told_apart_by_what_they_do(tmp_path):
+def test_functions_in_configs_are_distinguished_by_their_code(tmp_path):
     def scaled(k):
         return lambda x: k * x
 
-    for ks in ((2, 4), (4, 2)):
-        outcomes = train_many(applied, [{"f": scaled(k)} for k in ks], n_jobs=1, resume=tmp_path, **QUIET)
-        assert [outcome.value for outcome in outcomes] == [3 * k for k in ks]
+    for factors in ((2, 4), (4, 2)):
+        outcomes = train_many(applied, [{"f": scaled(k)} for k in factors], n_jobs=1, resume=tmp_path, **QUIET)
+        assert [outcome.value for outcome in outcomes] == [3 * k for k in factors]
     assert len(list(tmp_path.glob("*.pickle"))) == 2
 
 
@@ -177,14 +177,14 @@ def test_defaults_and_code_without_text_are_part_of_a_function():
     assert runs._source(abs) == "unknown"
 
 
-def test_what_waits_is_not_pickled_yet():
+def test_waiting_configs_are_not_pickled_yet():
     data = bytes(2**20)
 
-    def held(x):
+    def element(x):
         return data[x]
 
     tracemalloc.start()
-    waiting = runs.prepare(held, [{"x": x} for x in range(50)], 0)
-    kept = tracemalloc.get_traced_memory()[0]
+    waiting = runs.prepare(element, [{"x": x} for x in range(50)], 0)
+    traced_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert kept < 2**20 and len(waiting[0].payload()) > 2**20
+    assert traced_bytes < 2**20 and len(waiting[0].payload()) > 2**20

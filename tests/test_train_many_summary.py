@@ -1,4 +1,4 @@
-"""The table and the curves of what a sweep did."""
+"""The table and the curves of a sweep."""
 
 import sys
 
@@ -26,7 +26,7 @@ SWEEP = [
 ]
 
 
-def test_a_table_has_configs_first_and_what_runs_returned():
+def test_a_table_has_configs_first_and_then_results():
     frame = table(SWEEP)
     assert list(frame.columns) == ["rate", "seed", "episodes", "return", "seconds", "error"]
     assert frame["return"].tolist()[:3] == [2.0, 5.0, 0.0] and np.isnan(frame["return"][3])
@@ -39,7 +39,7 @@ def test_a_table_without_pandas_is_a_list(monkeypatch):
     assert rows == [{"x": x, "loss": 0.5, "seed": 7, "seconds": 1.5, "error": None} for x in (1, 2)]
 
 
-def test_what_runs_returned_hides_no_other_column():
+def test_returned_values_hide_no_other_column():
     (row,) = table([outcome({"error": 0.5, "rate": 0.2}, rate=0.1)]).to_dict("records")
     returned = {"error_returned": 0.5, "rate_returned": 0.2}
     assert row == {"rate": 0.1, "seed": 7, **returned, "seconds": 1.5, "error": None}
@@ -54,11 +54,11 @@ def abs_of(x):
     return abs(x)
 
 
-def test_there_is_a_curve_for_each_config_over_its_seeds():
+def test_each_config_has_a_curve_over_its_seeds():
     ax = plot(SWEEP)
     first, second = ax.get_lines()
     assert [line.get_label() for line in ax.get_lines()] == ["rate=0.1", "rate=0.2"]
-    assert (first.get_xdata()[0], first.get_xdata()[-1]) == (10, 20)  # what both seeds have
+    assert (first.get_xdata()[0], first.get_xdata()[-1]) == (10, 20)  # the range that both seeds have
     assert (first.get_ydata()[0], first.get_ydata()[-1]) == (2.0, 3.0)  # (1 + 3) / 2, then (2 + 4) / 2
     assert not second.get_ydata().any() and len(ax.collections) == 2
     band = ax.collections[0].get_paths()[0].vertices[:, 1]
@@ -71,12 +71,12 @@ def test_curves_of_other_values():
     assert ax.get_lines()[0].get_xdata()[0] == 5 and ax.get_legend() is None
 
 
-def test_nothing_to_plot_is_said():
+def test_nothing_to_plot_is_an_error():
     with pytest.raises(ValueError, match="no run has succeeded"):
         plot(SWEEP[3:])
 
 
-def test_a_return_that_is_no_number_spoils_only_the_means_that_have_it():
+def test_a_nan_return_affects_only_the_means_that_include_it():
     returns = [1.0] * 400
     returns[100] = float("nan")
     (line,) = plot([outcome(trained(returns))]).get_lines()
@@ -85,12 +85,12 @@ def test_a_return_that_is_no_number_spoils_only_the_means_that_have_it():
 
 
 @pytest.mark.parametrize("value", [3.5, None, {"loss": 1}])
-def test_what_has_no_curve_is_shown(value):
+def test_a_value_without_a_curve_is_shown_in_the_error(value):
     with pytest.raises(ValueError, match="expected what sweep returns"):
         plot([outcome(value, rate=1)])
 
 
-def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
+def test_a_plot_without_matplotlib_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
         plot(SWEEP)

@@ -1,4 +1,4 @@
-"""train_many's cards, time limits, edited functions, and clusters that lose and gain nodes."""
+"""train_many's GPUs, time limits, edited functions, and clusters that lose and gain nodes."""
 
 import math
 import os
@@ -22,7 +22,7 @@ def function_of(source: str, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_edited_function_is_computed_again_and_said_so(tmp_path):
+def test_an_edited_function_is_computed_again_with_a_warning(tmp_path):
     double, triple = (function_of(f"def fn(x):\n    return x * {k}\n", tmp_path) for k in (2, 3))
     options = {"resume": tmp_path / "results", "n_jobs": 1, **QUIET}
     assert train_many(double, [{"x": 2}], **options)[0].value == 4
@@ -32,25 +32,27 @@ def test_an_edited_function_is_computed_again_and_said_so(tmp_path):
     assert train_many(double, [{"x": 2}], **options)[0].seed == outcome.seed
 
 
-def wait_or_die(how):
+def wait_or_die(fault):
     time.sleep(0.5)
-    if how == "die":
+    if fault == "die":
         os.kill(os.getpid(), 9)
-    if how == "hang":
+    if fault == "hang":
         time.sleep(300)
-    return how
+    return fault
 
 
 @pytest.mark.slow
 def test_a_run_is_ended_after_its_time(tmp_path):
-    first, second = train_many(wait_or_die, [{"how": how} for how in ("hang", "fine")], n_jobs=1, timeout=2, **QUIET)
+    first, second = train_many(
+        wait_or_die, [{"fault": fault} for fault in ("hang", "fine")], n_jobs=1, timeout=2, **QUIET
+    )
     assert first.error == "this training run was ended after timeout=2 seconds" and 2 <= first.seconds < 4
     assert second.value == "fine"
 
 
 @pytest.mark.slow
-def test_a_killed_run_says_how_and_for_how_long_it_ran():
-    (outcome,) = train_many(wait_or_die, [{"how": "die"}], n_jobs=1, **QUIET)
+def test_the_error_of_a_killed_run_has_its_signal_and_duration():
+    (outcome,) = train_many(wait_or_die, [{"fault": "die"}], n_jobs=1, **QUIET)
     assert "was killed (SIGKILL(-9)); if memory ran out" in outcome.error and "faulthandler" not in outcome.error
     assert 0.5 <= outcome.seconds < 1
 
@@ -69,11 +71,11 @@ def make_cards(folder, monkeypatch, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpus, seen", [(1, {"0", "1"}), (0.5, {"0", "1"}), (2, {"0,1"})])
-def test_each_run_sees_its_card(gpus, seen, tmp_path, monkeypatch):
+@pytest.mark.parametrize("gpus, expected", [(1, {"0", "1"}), (0.5, {"0", "1"}), (2, {"0,1"})])
+def test_each_run_sees_its_card(gpus, expected, tmp_path, monkeypatch):
     make_cards(tmp_path, monkeypatch, 2)
     outcomes = train_many(cards, [{"x": x} for x in range(4)], n_jobs=2, gpus=gpus, **QUIET)
-    assert {outcome.value for outcome in outcomes} == seen
+    assert {outcome.value for outcome in outcomes} == expected
 
 
 def test_without_a_card_nothing_starts(tmp_path, monkeypatch):
@@ -137,8 +139,8 @@ def test_a_sweep_outlives_a_node_and_uses_another(tmp_path):
         assert [outcome.value for outcome in outcomes] == list(range(50)), [o.error for o in outcomes if o.error]
         calls = sum(len(path.read_text().splitlines()) for path in tmp_path.iterdir())
         assert 50 < calls <= 50 + 2 * 6
-        until = time.monotonic() + 60  # Ray notices a lost node after a while
-        while (alive := sum(node["Alive"] for node in ray.nodes())) != 2 and time.monotonic() < until:
+        deadline = time.monotonic() + 60  # Ray notices a lost node after a while
+        while (alive := sum(node["Alive"] for node in ray.nodes())) != 2 and time.monotonic() < deadline:
             time.sleep(0.5)
         assert alive == 2
     finally:

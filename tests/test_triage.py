@@ -1,7 +1,7 @@
-"""Which problem a text fits: real tracebacks of the real releases, what people wrote in threads, and what is not ours.
+"""The problem that a text matches: real tracebacks of the releases, posts in threads, and texts that are not ours.
 
-`tracebacks.jsonl` has a line for each text: the id of the problem that it shows (null: none of ours), where it is from,
-and the text.
+`tracebacks.jsonl` has a line for each text: the id of the problem that it shows (null: none of ours), its source, and
+the text.
 """
 
 import json
@@ -18,8 +18,8 @@ from rlrepro.evidence.verdicts import load_runs
 from .conftest import ROOT
 
 TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
-OURS = [each for each in TEXTS if each["problem"]]
-OTHERS = [each for each in TEXTS if not each["problem"]]
+OURS = [sample for sample in TEXTS if sample["problem"]]
+OTHERS = [sample for sample in TEXTS if not sample["problem"]]
 PROBLEMS = {problem["id"]: problem for problem in load()["problem"]}
 
 
@@ -27,24 +27,26 @@ def first(text):
     return next((problem["id"] for problem in triage(text)), None)
 
 
-@pytest.mark.parametrize("each", OURS, ids=lambda each: each["from"])
-def test_the_right_problem_comes_first(each):
-    assert first(each["text"]) == each["problem"]
+@pytest.mark.parametrize("sample", OURS, ids=lambda sample: sample["from"])
+def test_the_right_problem_comes_first(sample):
+    assert first(sample["text"]) == sample["problem"]
 
 
-def test_what_is_not_ours_is_told_so():
-    wrong = [each["from"] for each in OTHERS if first(each["text"])]
+def test_texts_without_our_problems_get_no_answer():
+    wrong = [sample["from"] for sample in OTHERS if first(sample["text"])]
     assert len(OTHERS) >= 60 and len(wrong) <= 0.05 * len(OTHERS), wrong
 
 
 def test_the_texts_cover_each_problem_and_chapter():
-    tracebacks = {PROBLEMS[each["problem"]]["chapter"] for each in OURS if re.search(load()["traceback"], each["text"])}
-    assert {each["problem"] for each in OURS} == set(PROBLEMS)
+    tracebacks = {
+        PROBLEMS[sample["problem"]]["chapter"] for sample in OURS if re.search(load()["traceback"], sample["text"])
+    }
+    assert {sample["problem"] for sample in OURS} == set(PROBLEMS)
     assert tracebacks >= {claim.chapter for claim in all_claims()}
 
 
 def test_a_paste_from_windows_or_with_broken_lines_is_the_same():
-    (text,) = (each["text"] for each in OURS if each["from"] == "tianshou==1.0.0, logp_old")
+    (text,) = (sample["text"] for sample in OURS if sample["from"] == "tianshou==1.0.0, logp_old")
     assert first(text.replace("/", "\\")) == first(" ".join(text.split())) == first(text.upper()) == "logp-old"
 
 
@@ -54,10 +56,10 @@ def test_words_do_not_count_in_a_traceback():
 
 
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
-def test_what_a_card_names_exists(problem):
+def test_everything_that_a_card_names_exists(problem):
     assert set(problem["rules"]) <= set(all_rules())
     assert (ROOT / "notebooks" / f"{problem['chapter']}.ipynb").exists()
-    for expression in (each for kind in ("errors", "words") for sign in problem[kind] for each in sign):
+    for expression in (pattern for kind in ("errors", "words") for sign in problem[kind] for pattern in sign):
         assert set(re.findall(r"@(\w+)", expression)) <= set(load()["concepts"]) and re.compile(expression)
 
 
@@ -83,7 +85,7 @@ def test_a_problem_may_have_no_rule(monkeypatch):
 
 
 def test_the_command_line_reads_a_pipe(run_cli):
-    done = run_cli("triage", input="GPU out of memory in logp_old")
-    assert done.returncode == 0 and "ChunkedPPOPolicy" in done.stdout and "02_logp_old_oom" in done.stdout
-    done = run_cli("triage", input="KeyError: 'lr'")
-    assert done.returncode == 1 and done.stdout.strip() == NOT_OURS
+    result = run_cli("triage", input="GPU out of memory in logp_old")
+    assert result.returncode == 0 and "ChunkedPPOPolicy" in result.stdout and "02_logp_old_oom" in result.stdout
+    result = run_cli("triage", input="KeyError: 'lr'")
+    assert result.returncode == 1 and result.stdout.strip() == NOT_OURS

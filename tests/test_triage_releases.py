@@ -1,4 +1,4 @@
-"""Tracebacks of the real releases, made on the spot: the problem that each shows comes first."""
+"""Tracebacks of the real releases, raised during the test: the matching problem comes first."""
 
 import pytest
 
@@ -54,4 +54,4 @@ def test_the_problem_of_a_real_traceback_comes_first(requirement, problem, funct
     with Release(requirement) as release, pytest.raises(RuntimeError) as raised:
         release.run(function, *arguments)
     text = f"{raised.value.__cause__}\n{type(raised.value).__name__}: {raised.value}"
-    assert [found["id"] for found in triage(text)][:1] == [problem], text
+    assert [match["id"] for match in triage(text)][:1] == [problem], text

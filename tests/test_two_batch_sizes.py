@@ -1,4 +1,4 @@
-"""Which size governs which stage, on the real releases."""
+"""The size that governs each stage, on the real releases."""
 
 import pytest
 import torch
@@ -15,13 +15,13 @@ from rlrepro.fit import plan
 from .conftest import open_releases
 
 ROLLOUT = 80  # ten from each of the environments
-FLOOR = 2**17  # bytes of activations per transition, at the least
+FLOOR = 2**17  # bytes of activations per transition, at least
 
 
 @pytest.fixture(scope="module")
 def releases():
-    with open_releases(BUGGY, NEWEST) as running:
-        yield running
+    with open_releases(BUGGY, NEWEST) as releases:
+        yield releases
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def update(releases):
 
 
 def passes(result, stage, network):
-    return [rows for where, name, rows, _ in result["forwards"] if (where, name) == (stage, network)]
+    return [rows for pass_stage, name, rows, _ in result["forwards"] if (pass_stage, name) == (stage, network)]
 
 
 @pytest.mark.parametrize("version", [BUGGY, NEWEST])
@@ -49,7 +49,7 @@ def test_the_stages_are_those_of_an_update(update, version):
     assert tuple(result["stages"]) == STAGES and result["failed"] is None
     assert passes(result, "returns", "critic") == [16] * 10 and passes(result, "learn", "critic") == [16] * 5
     assert passes(result, "learn", "actor") == [16] * 5
-    gradients = {(stage, on) for stage, _, _, on in result["forwards"] if stage != "collect"}
+    gradients = {(stage, with_gradients) for stage, _, _, with_gradients in result["forwards"] if stage != "collect"}
     assert gradients == {("returns", False), ("logp_old", False), ("learn", True)}
 
 
@@ -80,8 +80,8 @@ def test_a_trace_rises_to_the_peaks_of_its_stages(releases):
     result = releases[NEWEST].run(workloads.update, ROLLOUT, 16, 16, 8, "nature", trace=True)
     assert [span[0] for span in result["spans"]] == list(STAGES)
     for stage, start, end in result["spans"]:
-        within = max(live for seconds, live in result["trace"] if start <= seconds <= end)
-        assert 0.9 * result["stages"][stage] <= within <= result["stages"][stage]
+        peak = max(live for seconds, live in result["trace"] if start <= seconds <= end)
+        assert 0.9 * result["stages"][stage] <= peak <= result["stages"][stage]
 
 
 def test_collecting_keeps_gradients_from_1_2_0_on(releases):
@@ -138,7 +138,7 @@ def test_edge_cases(releases, version, case, expected):
     assert result["error"].startswith(error) if error else result["error"] is None
 
 
-def test_a_plan_is_what_a_run_takes(update):
+def test_a_plan_equals_the_memory_of_a_run(update):
     """To the byte, since both count tensors; with another batch size, they differ."""
     sizes = {"max_batchsize": 16, "batch_size": 32, "envs": workloads.ENVS, "device": "cpu"}
     planned = plan(*visual_networks("nature"), measure.FRAMES, measure.CHOICE, rollout=ROLLOUT, **sizes)
@@ -155,9 +155,9 @@ def bench(tmp_path, monkeypatch, releases):
     return bench
 
 
-def test_counted_forward_passes_tell_which_size_governs_a_stage(bench):
-    counted = measure.count_forwards(bench)
-    assert counted[BUGGY, 16, 8]["actor", False] == [40] and counted[NEWEST, 16, 8]["actor", False] == [16, 24]
+def test_counted_forward_passes_show_which_size_governs_a_stage(bench):
+    rows = measure.count_forwards(bench)
+    assert rows[BUGGY, 16, 8]["actor", False] == [40] and rows[NEWEST, 16, 8]["actor", False] == [16, 24]
     assert governing_sizes(bench.records) == {"returns": "max_batchsize", "logp_old": "neither", "learn": "batch_size"}
     assert governing_sizes(bench.records, NEWEST)["logp_old"] == "max_batchsize"
 

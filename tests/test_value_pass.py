@@ -1,4 +1,4 @@
-"""RLlib's own learner, as released and with our fix. Where RLlib is missing, only the chapter's words are tested."""
+"""RLlib's own learner, as released and with our fix. Without RLlib, only the chapter's messages are tested."""
 
 import os
 from importlib import metadata
@@ -15,15 +15,15 @@ from rlrepro.lab import Release
 @pytest.fixture(scope="module")
 def rllib():
     with Release(f"ray=={metadata.version('ray')}") as release:
-        if lacks := release.run(workloads.missing):
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"RLlib is not installed: {lacks}")
+        if missing := release.run(workloads.missing):
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"RLlib is not installed: {missing}")
         yield release
 
 
 @pytest.mark.slow
 def test_the_value_network_gets_the_whole_batch_with_gradients_and_ours_does_not(rllib):
     released, ours = (rllib.run(workloads.value_pass, "nature", 128, 8, way) for way in WAYS)
-    episodes = 2  # each gets a timestep
+    episodes = 2  # each episode gets one extra timestep
     assert (released["largest_call"], released["with_gradients"]) == (128 + episodes, True)
     assert (ours["largest_call"], ours["with_gradients"]) == (8, False)
     assert released["held"] == ours["held"] == 0
@@ -37,7 +37,7 @@ def test_memory_grows_with_the_batch_and_ours_does_not(rllib):
         for way in ("released", "no_grad", "chunked")
     }
     for way in ("released", "no_grad"):
-        first, second = (after - before for before, after in zip(peaks[way], peaks[way][1:], strict=False))
+        first, second = (larger - smaller for smaller, larger in zip(peaks[way], peaks[way][1:], strict=False))
         assert second == pytest.approx(2 * first, rel=0.01)
     assert peaks["chunked"][2] - peaks["chunked"][0] < 64 * 300  # bytes per timestep, of results
     assert peaks["released"] == [
@@ -65,12 +65,12 @@ def test_the_graph_lives_until_the_connector_returns(rllib):
 
 @pytest.mark.slow
 def test_the_graphs_of_several_policies_add_up(rllib):
-    one, three = (
+    one_policy, three_policies = (
         {way: rllib.run(workloads.value_pass, "nature", 50, 10, way, modules=count)["peak"] for way in WAYS}
         for count in (1, 3)
     )
-    assert three["released"] == pytest.approx(3 * one["released"], rel=0.1)
-    assert three["chunked"] == pytest.approx(one["chunked"], rel=0.1)
+    assert three_policies["released"] == pytest.approx(3 * one_policy["released"], rel=0.1)
+    assert three_policies["chunked"] == pytest.approx(one_policy["chunked"], rel=0.1)
 
 
 @pytest.mark.slow
@@ -100,6 +100,6 @@ def without_rllib(tmp_path, monkeypatch):
 
 def test_the_chapter_says_that_rllib_is_missing(without_rllib):
     assert "no package 'ray'" in measure.peak_by_rows(without_rllib)
-    for show in (plots.plot_thread, plots.plot_peak_against_rows, tables.largest_batch, tables.differences_list):
-        assert isinstance(show(without_rllib.records), Note)
+    for make_output in (plots.plot_thread, plots.plot_peak_against_rows, tables.largest_batch, tables.differences_list):
+        assert isinstance(make_output(without_rllib.records), Note)
     assert {claim.verdict(without_rllib.records).outcome for claim in CLAIMS} == {"not testable here"}

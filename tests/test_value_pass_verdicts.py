@@ -1,4 +1,4 @@
-"""The verdicts on RLlib's value pass follow the records: each changes when the effect it rests on is taken away."""
+"""The verdicts on RLlib's value pass follow the records: each changes when its effect is removed."""
 
 import pytest
 
@@ -13,11 +13,11 @@ PEAK, UPDATE = "value_pass.peak", "value_pass.update_peak"
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    """Records as the chapter makes them, of a value pass in the proportions of a convolutional network."""
+    """Records like the chapter's, of a value pass with the proportions of a convolutional network."""
     path = tmp_path_factory.mktemp("records") / "10.jsonl"
     book = RecordBook(path, case="value_pass", profile="tiny", device="cpu", seed=0, quantities=RECORDS)
-    held = {"released": GRAPH * ROWS, "no_grad": ACTIVATIONS * ROWS, "chunked": ACTIVATIONS * MINIBATCH}
-    for way, peak in held.items():
+    peaks = {"released": GRAPH * ROWS, "no_grad": ACTIVATIONS * ROWS, "chunked": ACTIVATIONS * MINIBATCH}
+    for way, peak in peaks.items():
         for times, modules in ((1, 1), (2, 1), (4, 1), (1, 2)):
             setting = {
                 "way": way,
@@ -33,7 +33,7 @@ def records(tmp_path_factory):
     sizes = {"rows": ROWS, "minibatch": MINIBATCH}
     for way in WAYS:
         for stage in ("values computed", "advantages computed", "connector returned"):
-            live = held[way] if way == "released" and stage != "connector returned" else 0
+            live = peaks[way] if way == "released" and stage != "connector returned" else 0
             book.add("live", live, way=way, stage=stage, **sizes)
         book.add("share_held", 0.1, way=way, **sizes)
         for size in (8, 32):
@@ -48,7 +48,7 @@ def records(tmp_path_factory):
     return book.records
 
 
-EXPECTED = {  # with the effect, without it, and how it is taken away
+EXPECTED = {  # with the effect, without it, and the change that removes it
     "RL1": ("supported", "refuted", change(PEAK, 1000, way="released")),
     "RL2": ("partly", "refuted", change("value_pass.with_gradients", False)),
     "RL3": ("supported", "refuted", change(UPDATE, 100, network="recurrent")),
@@ -62,17 +62,17 @@ EXPECTED = {  # with the effect, without it, and how it is taken away
 
 
 @pytest.mark.parametrize("claim_id", EXPECTED)
-def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
-    with_effect, without, take_away = EXPECTED[claim_id]
+def test_a_verdict_changes_when_its_effect_is_removed(records, claim_id):
+    with_effect, without, remove_effect = EXPECTED[claim_id]
     assert judge(claim_id, records) == with_effect
-    assert judge(claim_id, take_away(records)) == without
+    assert judge(claim_id, remove_effect(records)) == without
 
 
 def test_every_claim_is_tested_here():
     assert [claim.id for claim in CLAIMS] == list(EXPECTED)
 
 
-def test_no_cause_is_judged_where_there_is_no_effect(records):
+def test_causes_are_not_judged_without_an_effect(records):
     assert judge("RL2", changed(records, PEAK, 1000)) == "not testable here"
     assert judge("RL4", changed(records, UPDATE, 100, network="recurrent")) == "not testable here"
 
@@ -85,6 +85,6 @@ def test_other_outcomes(records):
 
 
 @pytest.mark.parametrize("name", [quantity.name for quantity in RECORDS])
-def test_no_judge_fails_for_want_of_a_record(records, name):
-    left = Records(record for record in records if record.name != f"value_pass.{name}")
-    assert all(claim.verdict(left).outcome for claim in CLAIMS)
+def test_no_judge_fails_because_a_record_is_missing(records, name):
+    remaining = Records(record for record in records if record.name != f"value_pass.{name}")
+    assert all(claim.verdict(remaining).outcome for claim in CLAIMS)

@@ -1,4 +1,4 @@
-"""How verdicts are told: whether they are firm, their rule and sentence, a table for people and one for programs."""
+"""The presentation of verdicts: whether they are firm, rule and sentence, a table for people and one for programs."""
 
 import json
 
@@ -14,7 +14,7 @@ from .effects import changed
 
 
 @pytest.mark.slow
-def test_a_time_without_samples_is_said_to_be_one_measurement(records):
+def test_a_time_without_samples_is_marked_as_one_measurement(records):
     """Records of earlier versions have none. PE2 compares several records, PE6 counts."""
     for claim in all_claims():
         figure = claim.verdict(Records(r.model_copy(update={"samples": None}) for r in records)).figure
@@ -35,14 +35,14 @@ def test_a_verdict_whose_threshold_lies_inside_the_interval_is_not_firm(records,
     assert f"{samples[0]} to 1.4" in verdict.figure and ("noise may decide" in verdict.why) != firm
 
 
-def test_a_premise_that_may_be_noise_makes_no_firm_verdict(records):
+def test_a_premise_that_may_be_noise_makes_the_verdict_not_firm(records):
     setting = {"way": "pool", "net": "large", "processes": 8, "threads": "default", "waits": "default"}
-    (slow,) = records.where("parallel_training.step", **setting)
-    middle = slow.value / 8  # still slowed down, but not by far
-    noisy = slow.model_copy(update={"value": middle, "samples": (middle / 10, middle, 10 * middle)})
-    others = [record.model_copy(update={"samples": (record.value,) * 3}) for record in records if record != slow]
+    (slowest,) = records.where("parallel_training.step", **setting)
+    middle = slowest.value / 8  # still slowed down, but not by far
+    noisy = slowest.model_copy(update={"value": middle, "samples": (middle / 10, middle, 10 * middle)})
+    others = [record.model_copy(update={"samples": (record.value,) * 3}) for record in records if record != slowest]
     (claim,) = (claim for claim in all_claims() if claim.id == "PT3")
-    assert claim.verdict(Records([*others, slow.model_copy(update={"samples": (slow.value,) * 3})])).firm
+    assert claim.verdict(Records([*others, slowest.model_copy(update={"samples": (slowest.value,) * 3})])).firm
     verdict = claim.verdict(Records([*others, noisy]))
     assert not verdict.firm and "the slowdown may be noise" in verdict.why
 
@@ -59,9 +59,9 @@ def test_an_article_in_english_has_one_title_and_an_address():
 
 
 def test_each_machine_and_device_is_judged_by_its_own_records(records):
-    other = changed(records, "logp_old.snippet_error", None)
-    there = [record.model_copy(update={"device": "cuda"}) for record in other]
-    rows = [row for row in verdict_rows(Records([*records, *there]), all_claims()) if row["id"] == "LO6"]
+    changed_records = changed(records, "logp_old.snippet_error", None)
+    on_cuda = [record.model_copy(update={"device": "cuda"}) for record in changed_records]
+    rows = [row for row in verdict_rows(Records([*records, *on_cuda]), all_claims()) if row["id"] == "LO6"]
     assert [row["verdict"] for row in rows] == ["refuted", "supported"] and rows[1]["machine"].endswith("(cuda)")
 
 

@@ -1,4 +1,4 @@
-"""Verdicts follow the records: each changes when the effect it rests on is taken away."""
+"""Verdicts follow the records: each changes when its effect is removed."""
 
 import pytest
 
@@ -10,14 +10,14 @@ from rlrepro.evidence import Records
 from .effects import as_if, change, changed, judge
 
 
-def chunk_asked_for(record):
+def requested_chunk(record):
     return record.setting["max_batchsize"]
 
 
 STEP, ALONE = "parallel_training.step", 0.006  # seconds
 FORWARD = "two_batch_sizes.largest_forward"
 SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
-EXPECTED = {  # with the effect, without it, and how it is taken away
+EXPECTED = {  # with the effect, without it, and the change that removes it
     "LO1": ("supported", "refuted", as_if(FIXED)),
     "LO2": ("supported", "refuted", as_if(BUGGY)),
     "LO3": ("supported", "refuted", change("logp_old.peak_by_chunk", 1000, release=FIXED)),
@@ -39,11 +39,11 @@ EXPECTED = {  # with the effect, without it, and how it is taken away
         ),
     ),
     "LO8": ("refuted", "partly", change("logp_old.twin_peak", 1000, fixed=False)),
-    "TB1": ("supported", "refuted", change(FORWARD, chunk_asked_for, network="critic", gradients=True)),
+    "TB1": ("supported", "refuted", change(FORWARD, requested_chunk, network="critic", gradients=True)),
     "TB2": ("supported", "refuted", change(FORWARD, 1000, network="actor", gradients=True)),
     "TB3": ("supported", "refuted", change("two_batch_sizes.fits", True, release=BUGGY)),
     "TB4": ("supported", "refuted", change("two_batch_sizes.fits", True, release=BUGGY)),
-    "TB5": ("partly", "supported", change("two_batch_sizes.largest_chunk", chunk_asked_for)),
+    "TB5": ("partly", "supported", change("two_batch_sizes.largest_chunk", requested_chunk)),
     "TB6": ("partly", "refuted", change("two_batch_sizes.largest_batch", 4096)),
     "SS1": ("refuted", "supported", change(SAMPLE, lambda record: 8 * record.value, capacity=600 * MILLION)),
     "SS2": ("supported", "refuted", change(SAMPLE, 0.02, stored=346 * MILLION)),
@@ -80,10 +80,10 @@ EXPECTED = {  # with the effect, without it, and how it is taken away
 
 
 @pytest.mark.parametrize("claim_id", EXPECTED)
-def test_a_verdict_changes_when_its_effect_is_taken_away(records, claim_id):
-    with_effect, without, taken_away = EXPECTED[claim_id]
+def test_a_verdict_changes_when_its_effect_is_removed(records, claim_id):
+    with_effect, without, remove_effect = EXPECTED[claim_id]
     assert judge(claim_id, records) == with_effect
-    assert judge(claim_id, taken_away(records)) == without
+    assert judge(claim_id, remove_effect(records)) == without
 
 
 def test_frameworks_are_judged_where_ray_was_not_measured(records):
@@ -96,13 +96,13 @@ def test_a_difference_beyond_rounding_refutes(records):
     assert judge("LO4", changed(records, "logp_old.difference", 0.1)) == "refuted"
 
 
-def test_a_size_that_bounds_nothing_is_no_bound(records):
+def test_a_size_without_effect_is_not_a_bound(records):
     assert judge("TB1", changed(records, FORWARD, 1000, network="critic", gradients=False)) == "refuted"
     unbounded = changed(records, FORWARD, lambda record: 10 * record.setting["batch_size"], gradients=True)
     assert judge("TB2", unbounded) == "refuted"
 
 
-def test_a_grid_without_a_cell_that_fits_says_nothing(records):
+def test_a_grid_without_a_cell_that_fits_is_not_judged(records):
     assert judge("TB3", changed(records, "two_batch_sizes.fits", False)) == "not testable here"
 
 
@@ -111,9 +111,9 @@ def test_eight_rows_for_every_network_would_support(records):
 
 
 def test_the_small_buffer_on_a_gpu_would_explain_the_article(records):
-    found = records.where(SAMPLE, release="0.6.0", sampler="episode", stored=5 * MILLION, capacity=6 * MILLION)[0]
-    there = found.model_copy(update={"value": found.value / 8, "setting": {**found.setting, "storage": "cuda"}})
-    assert judge("SS1", Records([*records, there])) == "partly"
+    record = records.where(SAMPLE, release="0.6.0", sampler="episode", stored=5 * MILLION, capacity=6 * MILLION)[0]
+    on_cuda = record.model_copy(update={"value": record.value / 8, "setting": {**record.setting, "storage": "cuda"}})
+    assert judge("SS1", Records([*records, on_cuda])) == "partly"
 
 
 def test_every_claim_is_tested_here():
@@ -122,43 +122,43 @@ def test_every_claim_is_tested_here():
 
 
 @pytest.mark.slow
-def test_no_judge_fails_for_want_of_a_record(records):
-    """Whatever is missing, a claim gets a verdict."""
+def test_no_judge_fails_because_a_record_is_missing(records):
+    """A claim gets a verdict no matter which records are missing."""
     claims = all_claims()
     for name in {record.name for record in records}:
         case = name.split(".")[0]
-        own = Records(record for record in records if record.name.startswith(f"{case}."))
-        there = [record for record in own if record.name == name]
-        for missing in (there, there[:1], there[-1:], there[::2], there[1::2]):
-            left = Records(record for record in own if record not in missing)
+        case_records = Records(record for record in records if record.name.startswith(f"{case}."))
+        matching = [record for record in case_records if record.name == name]
+        for missing in (matching, matching[:1], matching[-1:], matching[::2], matching[1::2]):
+            remaining = Records(record for record in case_records if record not in missing)
             for claim in claims:
                 if case in claim.judge.__module__:
-                    claim.verdict(left)
+                    claim.verdict(remaining)
 
 
-@pytest.mark.parametrize("late", [0.5, 1, 2])
-def test_noise_makes_no_exponential(records, late):
+@pytest.mark.parametrize("factor", [0.5, 1, 2])
+def test_noise_does_not_look_exponential(records, factor):
     """In proportion, with the largest size disturbed by a factor of two."""
     largest = max(record.setting["stored"] for record in records.where(SAMPLE))
-    noisy = changed(records, SAMPLE, lambda r: r.setting["stored"] * (late if r.setting["stored"] == largest else 1))
+    noisy = changed(records, SAMPLE, lambda r: r.setting["stored"] * (factor if r.setting["stored"] == largest else 1))
     assert judge("SS5", noisy) == "refuted"
-    two = Records(record for record in records if record.setting.get("stored") in (1_000_000, largest))
-    assert judge("SS5", two) == "not testable here"
+    two_sizes = Records(record for record in records if record.setting.get("stored") in (1_000_000, largest))
+    assert judge("SS5", two_sizes) == "not testable here"
 
 
-def test_one_size_is_no_growth(records):
-    one = Records(record for record in records if record.setting.get("rows") in (1024, None))
-    assert judge("LO1", one) == "not testable here"
+def test_one_size_is_not_enough_for_growth(records):
+    one_size = Records(record for record in records if record.setting.get("rows") in (1024, None))
+    assert judge("LO1", one_size) == "not testable here"
 
 
 def test_the_batch_size_parameter_sets_the_memory_with_the_fix_only(records):
-    follows = changed(records, "logp_old.peak_by_chunk", lambda record: 1000 * record.setting["max_batchsize"])
-    assert judge("LO3", follows) == "partly"
+    proportional = changed(records, "logp_old.peak_by_chunk", lambda record: 1000 * record.setting["max_batchsize"])
+    assert judge("LO3", proportional) == "partly"
 
 
 @pytest.mark.parametrize("dtype, rounding", [("float32", 1e-6), ("tf32", 1e-3), ("bfloat16", 1e-2)])
-def test_rounding_is_what_the_precision_explains(records, dtype, rounding):
-    """A difference that bfloat16 explains is none of float32's."""
+def test_rounding_is_judged_by_its_precision(records, dtype, rounding):
+    """Rounding in bfloat16 explains a larger difference than rounding in float32."""
     (first, *_) = records.where("logp_old.difference")
     others = [record for record in records if record.name != "logp_old.difference"]
     for factor, outcome in ((1, "partly"), (20, "refuted")):

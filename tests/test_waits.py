@@ -1,4 +1,4 @@
-"""No call of the package or of a notebook waits without a limit: each has a `timeout`, or a reason why not."""
+"""No call in the package or in a notebook waits without a limit: each has a `timeout`, or a reason for having none."""
 
 import ast
 
@@ -8,9 +8,18 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from .conftest import ROOT
 
-NEED = {"FileLock", "Parallel", "acquire", "check_call", "check_output", "communicate", "ray.get", "subprocess.call"}
-NEED |= {"subprocess.run", "urlopen", "wait("}  # the keyword `timeout`
-NEED_ANY = {"get", "join", "result", "wait"}  # methods: an argument, as "".join and dict.get have one anyway
+NEED_TIMEOUT = {
+    "FileLock",
+    "Parallel",
+    "acquire",
+    "check_call",
+    "check_output",
+    "communicate",
+    "ray.get",
+    "subprocess.call",
+}
+NEED_TIMEOUT |= {"subprocess.run", "urlopen", "wait("}  # the keyword `timeout`
+NEED_ARGUMENT = {"get", "join", "result", "wait"}  # methods: an argument, as "".join and dict.get have one anyway
 # These can't have a limit.
 NEVER = {"accept", "input", "pause", "recv", "recv_bytes", "recvfrom", "wait3", "wait4", "waitpid"}
 ALLOWED = {
@@ -21,14 +30,14 @@ ALLOWED = {
     ("fixes/train_many/runner.py", "Parallel"): "users' training runs",
     ("fixes/train_many/result_folder.py", "acquire"): "its lock has timeout=0",
 }
-LEFT_OUT = (
+EXCLUDED = (
     "doctor/",
     "cases/own_code/sample_project/",
-)  # it waits for a command of the user; texts that are only examined
+)  # the doctor waits for a command of the user; the sample project is only examined
 
 
 def name_of(function):
-    """What is called: the name of a method, with `subprocess.` or `ray.` before it; "wait(" of the bare function."""
+    """The name of the called function: for a method, after `subprocess.` or `ray.`; "wait(" for the bare function."""
     if isinstance(function, ast.Attribute):
         owner = getattr(function.value, "id", "")
         return f"{owner}.{function.attr}" if owner in ("subprocess", "ray") else function.attr
@@ -37,25 +46,25 @@ def name_of(function):
 
 
 def endless_waits(text):
-    """The calls in a text that wait and have no limit."""
+    """The calls in a text that wait without a limit."""
     for call in ast.walk(ast.parse(text)):
         if isinstance(call, ast.Call):
             name = name_of(call.func)
-            limit = next((each.value for each in call.keywords if each.arg == "timeout"), ast.Constant(None))
+            limit = next((keyword.value for keyword in call.keywords if keyword.arg == "timeout"), ast.Constant(None))
             limited = not (isinstance(limit, ast.Constant) and limit.value is None)
             if (
                 name in NEVER
-                or (name in NEED and not limited)
-                or (name in NEED_ANY and not limited and not call.args and isinstance(call.func, ast.Attribute))
+                or (name in NEED_TIMEOUT and not limited)
+                or (name in NEED_ARGUMENT and not limited and not call.args and isinstance(call.func, ast.Attribute))
             ):
                 yield name
 
 
 def texts():
-    """Each file of the package and each notebook, by its name."""
+    """(name, code) of each file of the package and of each notebook."""
     for path in sorted((ROOT / "rlrepro").rglob("*.py")):
         name = path.relative_to(ROOT / "rlrepro").as_posix()
-        if not name.startswith(LEFT_OUT):
+        if not name.startswith(EXCLUDED):
             yield name, path.read_text()
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
@@ -63,9 +72,9 @@ def texts():
         yield path.name, TransformerManager().transform_cell(code)
 
 
-def test_whatever_waits_has_a_limit():
-    found = {(file, name) for file, text in texts() for name in endless_waits(text)}
-    assert found == set(ALLOWED)  # a reason for what is gone goes too
+def test_every_wait_has_a_limit():
+    waits = {(file, name) for file, text in texts() for name in endless_waits(text)}
+    assert waits == set(ALLOWED)  # when a call is removed, so is its reason
 
 
 @pytest.mark.parametrize(
@@ -100,5 +109,5 @@ def test_a_wait_without_a_limit_is_found(text):
         "FileLock(path, timeout=0)",
     ],
 )
-def test_what_has_a_limit_or_does_not_wait_is_not(text):
+def test_calls_with_a_limit_or_without_a_wait_are_not_found(text):
     assert not list(endless_waits(text))

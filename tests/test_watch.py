@@ -1,4 +1,4 @@
-"""Does a watch see what is wrong with a running training, and leave a good one alone?"""
+"""Does a watch see the problems of a training run, and leave a good run alone?"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +20,10 @@ from rlrepro.lab import Release, ReleaseUnavailable
 
 
 def codes(fn, *args, **kwargs):
-    """What is found while a function runs; it may be sent to another release."""
-    with watch(show=False) as seen:
+    """The codes of the findings while a function runs; it may be sent to another release."""
+    with watch(show=False) as report:
         fn(*args, **kwargs)
-    return sorted(finding.code for finding in seen.findings)
+    return sorted(finding.code for finding in report.findings)
 
 
 # The notebooks' own workloads, buggy and fixed.
@@ -127,23 +127,23 @@ def test_an_ordinary_training_is_left_alone(name):
     assert codes(sb3, name) == []
 
 
-def test_what_is_known_of_a_library_is_noted():
-    with watch(show=False) as seen:
+def test_a_librarys_stages_and_sizes_are_noted():
+    with watch(show=False) as report:
         sb3("DQN")
-    notes = seen.notes
+    notes = report.notes
     assert set(notes.stages) == {"collect", "train"} and notes.sizes["batch_size"] == 32
     assert notes.stages["train"].calls > 50 and notes.stages["train"].seconds > 0
     (buffer,) = notes.buffers.values()
     assert buffer.bytes["observations"] == buffer.bytes["next_observations"] == 16  # CartPole's four float32
     assert notes.passes["with gradients"].rows == 32 and notes.passes["with gradients"].stage == "train"
     assert "dqn.py" in str(notes.passes["with gradients"].place)
-    assert notes.passes["with gradients"].own.path == __file__ and "largest pass 32 samples" in str(seen)
+    assert notes.passes["with gradients"].own.path == __file__ and "largest pass 32 samples" in str(report)
     if sys.platform == "linux":
         assert notes.stages["train"].peak_bytes >= notes.stages["train"].before_bytes > 2**20
 
 
 def hungry():
-    """A class as from a module of its own: one of a function would be left alone."""
+    """A class with a module-level name: the watch would leave a class inside a function alone."""
     from stable_baselines3 import PPO
 
     def train(self):
@@ -157,16 +157,16 @@ def hungry():
 
 def test_memory_of_a_stage_is_its_own():
     if sys.platform != "linux":
-        pytest.skip("the peak of a process is Linux's to tell")
-    with watch(show=False) as seen:
+        pytest.skip("only Linux reports the peak of a process")
+    with watch(show=False) as report:
         hungry()("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, device="cpu").learn(64)
-    train, collect = (seen.notes.stages[name] for name in ("train", "collect"))
-    assert train.peak_bytes - train.before_bytes > 0.95 * 2**28  # some of what was there before is freed meanwhile
+    train, collect = (report.notes.stages[name] for name in ("train", "collect"))
+    assert train.peak_bytes - train.before_bytes > 0.95 * 2**28  # some earlier memory is freed meanwhile
     assert collect.peak_bytes - collect.before_bytes < 2**27
 
 
 @pytest.mark.slow
 def test_trainings_in_two_threads():
-    with watch(show=False) as seen, ThreadPoolExecutor(2) as threads:
+    with watch(show=False) as report, ThreadPoolExecutor(2) as threads:
         list(threads.map(sb3, ["PPO", "PPO"]))
-    assert seen.findings == [] and seen.notes.stages["train"].calls == 6  # each has 3 rollouts of 128
+    assert report.findings == [] and report.notes.stages["train"].calls == 6  # each has 3 rollouts of 128

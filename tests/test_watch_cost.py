@@ -1,4 +1,4 @@
-"""What a watch costs the run that it watches."""
+"""The cost of a watch for the run that it observes."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 @pytest.mark.timing
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not let a process choose its core")
 def test_it_costs_little():
-    """So small a policy is the hardest case. A watched run and a bare one share a core, so that what disturbs one
-    disturbs both. The rests are as frequent here as in a run that is 20 times as long."""
+    """A policy this small is the hardest case. A watched run and a bare one share a core, so that any disturbance
+    affects both. The rests are as frequent here as in a run that is 20 times as long."""
     script = """if True:
     import contextlib, os, sys, time
     import torch

@@ -1,4 +1,4 @@
-"""A watch leaves everything as it was, works where little is there, and costs little."""
+"""A watch leaves everything as it was, and works on a minimal system."""
 
 import subprocess
 import sys
@@ -40,21 +40,21 @@ def test_nothing_stays_patched():
         raise KeyError
     after = attributes()
     assert len(after) == len(before)
-    assert all(mine is yours or mine == yours for mine, yours in zip(before, after, strict=True))
+    assert all(old is new or old == new for old, new in zip(before, after, strict=True))
 
 
-def test_what_raises_passes_through_and_is_reported(capsys):
+def test_an_exception_passes_through_and_the_run_is_reported(capsys):
     with pytest.raises(ZeroDivisionError), watch():
         nn.Linear(3, 3)(torch.ones(7, 3))
         raise ZeroDivisionError
     assert "7 samples with gradients" in capsys.readouterr().out
     with watch(show=False), pytest.raises(RuntimeError, match="within another"), watch(show=False):
         pass
-    with watch(show=False):  # the one that failed has not spoiled it
+    with watch(show=False):  # the failed one has not broken it
         pass
 
 
-def test_networks_are_what_they_were():
+def test_networks_work_as_before():
     class Network(nn.Module):
         def __init__(self):
             super().__init__()
@@ -70,24 +70,24 @@ def test_networks_are_what_they_were():
         assert torch.allclose(torch.jit.trace(network, rows)(rows), expected)
         assert torch.allclose(torch.jit.script(network)(rows), expected)
         compiled = torch.compile(network, backend="eager", fullgraph=True)
-        for _ in range(20):  # more than torch compiles a function anew for, which would be an error with fullgraph
+        for _ in range(20):  # above torch's limit of recompilations, which would be an error with fullgraph
             assert torch.equal(compiled(rows), expected)
         assert torch.equal(cloudpickle.loads(cloudpickle.dumps(network))(rows), expected)
         assert network(torch.randn(3)).shape == (2,)
         assert nn.Linear(0, 2)(torch.ones(4, 0)).shape == (4, 2)
 
 
-def test_a_class_made_meanwhile_is_watched_and_put_back():
-    def made(name, result, *bases, **members):
+def test_a_class_defined_meanwhile_is_watched_and_restored():
+    def make_class(name, result, *bases, **members):
         return type(name, bases, {"learn": lambda self: result, "__module__": __name__} | members)
 
-    Base = made("Base", 1)
-    Early = made("Early", 2, Base)
+    Base = make_class("Base", 1)
+    Early = make_class("Early", 2, Base)
     patches = Patches()
     patches.methods(Base, "learn", lambda original: lambda self: 10 * original(self))
-    Late = made("Late", 3, Base)
-    Static = made("Static", 0, Base, learn=staticmethod(lambda: 4))
-    Own = made("Own", 5, Base, __module__="__main__")
+    Late = make_class("Late", 3, Base)
+    Static = make_class("Static", 0, Base, learn=staticmethod(lambda: 4))
+    Own = make_class("Own", 5, Base, __module__="__main__")
     assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [10, 20, 30, 4, 50]
     patches.undo()
     assert [cls().learn() for cls in (Base, Early, Late, Static, Own)] == [1, 2, 3, 4, 5]
@@ -108,7 +108,7 @@ def test_a_model_that_is_saved_needs_no_rlrepro_to_be_loaded():
 
 def test_odd_tensors_pass_as_without_a_watch():
     layer, rows = nn.Linear(3, 2), torch.randn(200, 3)
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         assert torch.func.vmap(layer)(torch.ones(4, 200, 3)).shape == (4, 200, 2)
         assert nn.Linear(3, 2, device="meta")(rows.to("meta")).shape == (200, 2)
         nested = torch.nested.nested_tensor([rows, rows[:5]])
@@ -117,7 +117,7 @@ def test_odd_tensors_pass_as_without_a_watch():
         assert nn.LSTM(3, 2)(torch.nn.utils.rnn.pack_sequence([rows, rows[:5]]))[0].data.shape == (205, 2)
         assert torch.jit.script(nn.Sequential(nn.LSTM(3, 2)))(torch.ones(7, 5, 3))[0].shape == (7, 5, 2)
         layer(rows)
-    assert seen.notes.passes["with gradients"].rows == 200
+    assert report.notes.passes["with gradients"].rows == 200
 
 
 @pytest.mark.slow
@@ -131,8 +131,8 @@ def test_a_working_folder_may_vanish(tmp_path):
         torch.nn.Linear(3, 3)(torch.ones(7, 3))
     """
     (tmp_path / "gone").mkdir()
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "gone")], capture_output=True, text=True)
-    assert done.returncode == 0 and "7 samples" in done.stdout, done.stderr
+    completed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "gone")], capture_output=True, text=True)
+    assert completed.returncode == 0 and "7 samples" in completed.stdout, completed.stderr
 
 
 def test_waiting_for_all_children_ends():
@@ -148,15 +148,15 @@ def test_waiting_for_all_children_ends():
         except ChildProcessError:
             print("none left")
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "none left\n", done.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert completed.stdout == "none left\n", completed.stderr
 
 
 def test_a_system_without_proc(monkeypatch):
     monkeypatch.setattr("rlrepro.doctor.live.threads.PROC", Path("/nowhere"))
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         nn.Linear(3, 3)(torch.ones(7, 3))
-    assert seen.notes.passes["with gradients"].rows == 7 and "threads      not measured" in str(seen)
+    assert report.notes.passes["with gradients"].rows == 7 and "threads      not measured" in str(report)
 
 
 @pytest.mark.slow
@@ -171,8 +171,8 @@ def test_looking_for_torch_before_importing_it():
         torch.nn.Linear(3, 3)(torch.ones(7, 3))
     print(seen.notes.passes["with gradients"].rows)
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "7\n", done.stderr
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert completed.stdout == "7\n", completed.stderr
 
 
 @pytest.mark.slow
@@ -185,6 +185,6 @@ def test_a_library_that_is_imported_meanwhile_is_watched():
     import sys
     print(seen.notes.passes["with gradients"].rows, torch.nn.Linear.forward.__module__, torch.__spec__.loader, sep="|")
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    rows, module, loader = done.stdout.strip().split("|")
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    rows, module, loader = completed.stdout.strip().split("|")
     assert rows == "7" and module == "torch.nn.modules.linear" and "SourceFileLoader" in loader

@@ -1,4 +1,4 @@
-"""What a watch notes, and what its notes say."""
+"""The notes of a watch, and the findings from them."""
 
 from pathlib import Path
 
@@ -23,11 +23,11 @@ PAIRS = torch.cat([torch.randn(4, 1, 3).expand(4, 100, 3), torch.randn(1, 100, 2
 
 
 @pytest.mark.parametrize(
-    "rows, found",
+    "rows, expected",
     [
         (PAIRS, ["RUN004"]),
         (PAIRS.reshape(400, 5), ["RUN004"]),
-        (PAIRS.reshape(400, 5)[:350], []),  # no whole blocks
+        (PAIRS.reshape(400, 5)[:350], []),  # the last block is incomplete
         (PAIRS.reshape(400, 5)[torch.randperm(400)], []),
         (torch.randn(400, 5), []),
         (torch.nn.functional.one_hot(torch.arange(400) // 100).float(), []),  # sorted, and nothing but the state
@@ -35,26 +35,26 @@ PAIRS = torch.cat([torch.randn(4, 1, 3).expand(4, 100, 3), torch.randn(1, 100, 2
         (torch.zeros(400, 5), []),
     ],
 )
-def test_pairs_of_states_and_actions(rows, found):
-    assert codes(nn.Linear(rows.shape[-1], 2), rows) == found
+def test_pairs_of_states_and_actions(rows, expected):
+    assert codes(nn.Linear(rows.shape[-1], 2), rows) == expected
 
 
-def test_tokens_are_no_rows():
+def test_tokens_are_not_rows():
     layer = nn.Linear(8, 8)
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         layer(torch.randn(64, 8))
         with torch.no_grad():
             layer(torch.randn(64, 196, 8))
-    assert seen.notes.passes["without gradients"].rows == 64 and not seen.findings
+    assert report.notes.passes["without gradients"].rows == 64 and not report.findings
 
 
-def test_a_place_is_told_from_its_package():
+def test_a_place_is_printed_relative_to_its_package():
     assert str(Place(nn.__file__.replace("__init__", "modules/linear"), 3, "f")) == "torch/nn/modules/linear.py:3 (f)"
     assert str(Place("/no/train.py", 4, "g")) == "train.py:4 (g)"
 
 
 @pytest.mark.parametrize(
-    "key, values, why",
+    "key, values, reason",
     [
         ("action", np.eye(300, dtype=np.int64)[:8], "one-hot"),
         ("next.action_value", np.random.default_rng(0).random((8, 300)), "computed by a network"),
@@ -64,17 +64,17 @@ def test_a_place_is_told_from_its_package():
         ("action", np.random.default_rng(0).random((8, 300)), None),
     ],
 )
-def test_what_an_entry_of_a_transition_is(key, values, why):
+def test_entries_of_a_transition_are_described(key, values, reason):
     buffer = Buffer(HERE, HERE)
     _describe(buffer, key, values)
-    assert buffer.alike.get(key) == why and buffer.bytes == {key: values[0].nbytes}
+    assert buffer.alike.get(key) == reason and buffer.bytes == {key: values[0].nbytes}
     notes = Notes()
     notes.buffers["Buffer"] = buffer
-    assert findings(notes) == (["RUN007"] if why else [])
+    assert findings(notes) == (["RUN007"] if reason else [])
 
 
 class Growing:
-    """A buffer as torchrl's is to a probe."""
+    """A buffer with the interface of torchrl's that a probe uses."""
 
     def __init__(self, batch=None):
         self.rows, self._batch_size = 0, batch
@@ -83,18 +83,18 @@ class Growing:
         return self.rows
 
 
-@pytest.mark.parametrize("asked, noted", [(16, [64, 128]), (None, []), (128, []), (0, [])])
-def test_only_samples_of_a_part_are_timed(asked, noted):
+@pytest.mark.parametrize("batch_size, expected", [(16, [64, 128]), (None, []), (128, []), (0, [])])
+def test_only_samples_of_a_part_are_timed(batch_size, expected):
     notes, patches, buffer = Notes(), Patches(), Growing()
-    reader = Reader(lambda it: it.rows, lambda it, rows: ())
+    reader = Reader(lambda growing: growing.rows, lambda growing, rows: ())
     patches.replace(Growing, "sample", probe_sample(notes, reader, Clocks(notes, []), Origins()))
     for buffer.rows in (64, 128):
-        buffer.sample(asked)
+        buffer.sample(batch_size)
     patches.undo()
-    assert [rows for each in notes.buffers.values() for times in each.seconds.values() for rows in times] == noted
+    assert [rows for entry in notes.buffers.values() for times in entry.seconds.values() for rows in times] == expected
 
 
-# What notes say.
+# Findings from notes.
 
 
 def findings(notes, crowd=None):
@@ -148,13 +148,13 @@ def test_trend(seconds, grows):
 
 
 def crowd(**options):
-    seen = {"looks": 10, "crowded_looks": 8, "runnable": 6.0, "busy_processes": 4.0}
-    seen |= {"seconds": 1.0, "oversubscribed_seconds": 0.5}
-    return Crowd(cores=2, **seen | options)
+    values = {"looks": 10, "crowded_looks": 8, "runnable": 6.0, "busy_processes": 4.0}
+    values |= {"seconds": 1.0, "oversubscribed_seconds": 0.5}
+    return Crowd(cores=2, **values | options)
 
 
 @pytest.mark.parametrize(
-    "seen, expected",
+    "observed, expected",
     [
         (crowd(), ["RUN001"]),
         (crowd(oversubscribed_seconds=0.0), []),  # more processes than cores, each with one thread
@@ -162,8 +162,8 @@ def crowd(**options):
         (Crowd(cores=2), []),
     ],
 )
-def test_crowds(seen, expected):
-    assert findings(Notes(), seen) == expected
+def test_crowds(observed, expected):
+    assert findings(Notes(), observed) == expected
 
 
 def test_notes_come_back_as_they_were_written(tmp_path):

@@ -1,4 +1,4 @@
-"""Does a watch see the problems that are open in the newest releases, and leave runs with a fix alone?"""
+"""Does a watch see the open problems of the newest releases, and leave runs with a fix alone?"""
 
 from importlib import metadata
 
@@ -20,23 +20,23 @@ HERE = Place(__file__, 1, "test")
 
 
 def watched(fn, *args, **kwargs):
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         fn(*args, **kwargs)
-    return seen
+    return report
 
 
-def found(fn, *args, **kwargs):
-    """Messages by code."""
+def messages_by_code(fn, *args, **kwargs):
+    """The messages of the findings by their code."""
     return {finding.code: finding.message for finding in watched(fn, *args, **kwargs).findings}
 
 
 @pytest.mark.slow
 def test_the_whole_buffer_is_searched_for_nan():
     with Release("tianshou==2.0.1", environment=ONE_THREAD) as release:
-        seen = release.run(found, nan_scan.train, "SAC", stored=100_000, collects=20)
-        assert sorted(seen) == ["RUN005", "RUN008"]  # the first is open too, and has no fix here
-        assert "21 searches for NaN, of up to 100,0" in seen["RUN008"]
-        fixed = release.run(found, nan_scan.train, "SAC", stored=100_000, collects=20, incremental=True)
+        messages = release.run(messages_by_code, nan_scan.train, "SAC", stored=100_000, collects=20)
+        assert sorted(messages) == ["RUN005", "RUN008"]  # the first is open too, and has no fix here
+        assert "21 searches for NaN, of up to 100,0" in messages["RUN008"]
+        fixed = release.run(messages_by_code, nan_scan.train, "SAC", stored=100_000, collects=20, incremental=True)
         assert list(fixed) == ["RUN005"]
 
 
@@ -51,8 +51,8 @@ def steps(wait, seconds, count):
 @pytest.mark.slow
 def test_a_parent_that_spins():
     with Release("torchrl==0.14.1", environment=ONE_THREAD) as release:
-        assert list(release.run(found, steps, "theirs", 0.02, 50)) == ["RUN009"]
-        assert release.run(found, steps, "ours", 0.02, 50) == {}
+        assert list(release.run(messages_by_code, steps, "theirs", 0.02, 50)) == ["RUN009"]
+        assert release.run(messages_by_code, steps, "ours", 0.02, 50) == {}
 
 
 def update(way, rows, minibatch):
@@ -64,8 +64,8 @@ def update(way, rows, minibatch):
 def test_a_value_network_that_gets_the_whole_train_batch():
     pytest.importorskip("ray.rllib.algorithms.ppo", reason="RLlib is not installed", exc_type=ImportError)
     with Release(f"ray=={metadata.version('ray')}", environment=ONE_THREAD) as release:
-        ((code, message),) = release.run(found, update, "released", 200, 16).items()
-        assert release.run(found, update, "chunked", 200, 16) == {}
+        ((code, message),) = release.run(messages_by_code, update, "released", 200, 16).items()
+        assert release.run(messages_by_code, update, "chunked", 200, 16) == {}
     assert code == "RUN010" and message.startswith("202 timesteps at once in ray/rllib/")
     assert message.endswith("next to minibatch_size 16")
 
@@ -78,25 +78,25 @@ def notes(name, trained=10.0, **spent):
 
 
 @pytest.mark.parametrize(
-    "calls, seconds, found", [(10, 1.0, True), (9, 1.0, False), (10, 0.9, False), (1_000, 5.0, True)]
+    "calls, seconds, expected", [(10, 1.0, True), (9, 1.0, False), (10, 0.9, False), (1_000, 5.0, True)]
 )
-def test_a_search_matters_from_a_share_of_the_run_on(calls, seconds, found):
-    assert bool([*nan_search(notes(NAN_SEARCH, calls=calls, seconds=seconds))]) is found
+def test_a_search_matters_from_a_share_of_the_run_on(calls, seconds, expected):
+    assert bool([*nan_search(notes(NAN_SEARCH, calls=calls, seconds=seconds))]) is expected
 
 
 @pytest.mark.parametrize(
-    "calls, seconds, awake_seconds, found",
+    "calls, seconds, awake_seconds, expected",
     [(100, 2.0, 2.0, True), (100, 2.0, 0.9, False), (9, 2.0, 2.0, False), (100, 0.5, 0.5, False)],
 )
-def test_a_wait_has_to_be_long_and_awake(calls, seconds, awake_seconds, found):
-    seen = notes(WAIT, calls=calls, seconds=seconds, awake_seconds=awake_seconds)
-    assert bool([*spinning(seen)]) is found
+def test_a_wait_has_to_be_long_and_awake(calls, seconds, awake_seconds, expected):
+    wait_notes = notes(WAIT, calls=calls, seconds=seconds, awake_seconds=awake_seconds)
+    assert bool([*spinning(wait_notes)]) is expected
 
 
 def test_processes_of_a_run_are_added_up(tmp_path):
-    one = notes(NAN_SEARCH, calls=10, seconds=1.0, most=5)
-    one.keep_in(tmp_path)
-    one.write()
+    process_notes = notes(NAN_SEARCH, calls=10, seconds=1.0, most=5)
+    process_notes.keep_in(tmp_path)
+    process_notes.write()
     (path,) = tmp_path.glob("*.json")
     total = Notes()
     for _ in range(2):

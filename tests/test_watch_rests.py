@@ -1,4 +1,4 @@
-"""A watch rests most of the time: it then replaces nothing, and estimates what it does not see."""
+"""A watch rests most of the time: while it rests, it replaces nothing, and it estimates the unseen part of the run."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ class Slow(gymnasium.Env):
 
 
 def train(cycles, network=None, each_cycle=lambda: None):
-    """What is collected takes as long as what is learned from it."""
+    """Collecting takes as long as learning."""
     env, network = Slow(), nn.Linear(4, 1) if network is None else network
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     for _ in range(cycles):
@@ -47,13 +47,13 @@ def train(cycles, network=None, each_cycle=lambda: None):
 
 
 @pytest.fixture
-def soon(monkeypatch):
-    """Rests of a few cycles, after the first of them."""
+def short_rests(monkeypatch):
+    """The first rest comes soon, and rests take a few cycles."""
     cycle = 2 * NAP * COLLECTED
     monkeypatch.setattr(rests, "FIRST_SECONDS", 3 * cycle)
     monkeypatch.setattr(rests, "SECONDS", cycle / 2)
     monkeypatch.setattr(rests, "SHARE", 0.2)
-    monkeypatch.setattr(rests, "compiled", lambda: False)  # as other tests of this process may have
+    monkeypatch.setattr(rests, "compiled", lambda: False)  # other tests of this process may have compiled
 
 
 def replaced():
@@ -61,27 +61,27 @@ def replaced():
 
 
 @pytest.mark.slow
-def test_what_it_does_not_see_is_estimated(soon):
-    looks = []
-    with watch(show=False) as seen:
-        train(40, each_cycle=lambda: looks.append(replaced()))
-    assert all(first == second for first, second in looks)
-    closely = [first for first, _ in looks]
-    assert closely[:3] == [True] * 3 and closely.count(False) > 20
-    assert closely[closely.index(False) :].count(True) >= 2, "it looked again, more than once"
-    progress = Progress.of(seen.notes)
+def test_the_unseen_part_of_a_run_is_estimated(short_rests):
+    states = []
+    with watch(show=False) as report:
+        train(40, each_cycle=lambda: states.append(replaced()))
+    assert all(first == second for first, second in states)
+    watched = [first for first, _ in states]
+    assert watched[:3] == [True] * 3 and watched.count(False) > 20
+    assert watched[watched.index(False) :].count(True) >= 2, "it looked again, more than once"
+    progress = Progress.of(report.notes)
     assert progress.done.counts == {"environment steps": 40 * COLLECTED, "gradient steps": 40 * LEARNED}
-    spent = sum(seen.split.values())
-    assert spent + progress.done.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
-    assert seen.split["environment"] / spent == pytest.approx(0.5, abs=0.1)
-    assert seen.split["learning"] / spent == pytest.approx(0.5, abs=0.1)
-    assert 0.1 < progress.watched < 0.6 and f"watched      {progress.watched:.1%} of that time" in str(seen)
+    total_seconds = sum(report.split.values())
+    assert total_seconds + progress.done.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
+    assert report.split["environment"] / total_seconds == pytest.approx(0.5, abs=0.1)
+    assert report.split["learning"] / total_seconds == pytest.approx(0.5, abs=0.1)
+    assert 0.1 < progress.watched < 0.6 and f"watched      {progress.watched:.1%} of that time" in str(report)
     assert not any(replaced())
 
 
 @pytest.mark.slow
 def test_it_never_rests_where_torch_compiles():
-    """torch guards compiled code by the functions that it calls, and would compile it again."""
+    """torch guards compiled code by the functions that it calls, so a rest would make it recompile."""
     script = """if True:
     import sys; sys.path.insert(0, sys.argv[1])
     import torch
@@ -93,19 +93,19 @@ def test_it_never_rests_where_torch_compiles():
         print(Progress.of(seen.notes).watched < 1)
     """
     command = [sys.executable, "-c", script, HERE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["True", "False"], done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert completed.stdout.split() == ["True", "False"], completed.stderr
 
 
-def test_it_never_rests_where_threads_train(soon):
-    """An estimate of one thread says nothing of the others, which are not watched meanwhile."""
-    with watch(show=False) as seen:
+def test_it_never_rests_where_threads_train(short_rests):
+    """An estimate for one thread doesn't hold for the others, which are not watched meanwhile."""
+    with watch(show=False) as report:
         threads = [threading.Thread(target=train, args=(10,)) for _ in range(2)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    assert Progress.of(seen.notes).watched == 1
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert Progress.of(report.notes).watched == 1
 
 
 def until_it_rests():
@@ -113,37 +113,37 @@ def until_it_rests():
         train(1)
 
 
-def test_a_thread_that_learns_during_a_rest_ends_it(soon):
-    with watch(show=False) as seen:
+def test_a_thread_that_learns_during_a_rest_ends_it(short_rests):
+    with watch(show=False) as report:
         until_it_rests()
         threads = [threading.Thread(target=train, args=(10,)) for _ in range(2)]
-        for each in threads:
-            each.start()
-            each.join()
+        for thread in threads:
+            thread.start()
+            thread.join()
         assert all(replaced())
-    activities = sorted(seen.notes.activities.values(), key=lambda each: each.began)
-    for each in activities[1:]:  # the first of them woke it with its first step
-        assert each.counts["gradient steps"] == 10 * LEARNED
-        assert each.counts["environment steps"] >= 9 * COLLECTED
+    activities = sorted(report.notes.activities.values(), key=lambda activity: activity.began)
+    for activity in activities[1:]:  # the first thread woke it with its first step
+        assert activity.counts["gradient steps"] == 10 * LEARNED
+        assert activity.counts["environment steps"] >= 9 * COLLECTED
 
 
-def test_the_end_of_a_run_that_rests_is_estimated_too(soon, monkeypatch):
-    monkeypatch.setattr(rests, "POINT_SECONDS", 1e9)  # no other look than the last
-    with watch(show=False) as seen:
+def test_the_end_of_a_run_that_rests_is_estimated_too(short_rests, monkeypatch):
+    monkeypatch.setattr(rests, "POINT_SECONDS", 1e9)  # no look except the last
+    with watch(show=False) as report:
         until_it_rests()
         train(10)
         rested = not any(replaced())
-    progress = Progress.of(seen.notes)
+    progress = Progress.of(report.notes)
     assert rested and progress.done.estimated_seconds > 10 * 2 * NAP * COLLECTED
     assert progress.busy_seconds == pytest.approx(progress.seconds, rel=0.02)
 
 
 @pytest.mark.slow
-def test_the_cycle_in_which_it_wakes_is_no_window(soon):
+def test_the_cycle_in_which_it_wakes_is_not_a_window(short_rests):
     """Even if its gradient steps take longer than a window: there is no environment step between them."""
     env, layer = Slow(), nn.Linear(4, 1)
     optimizer = torch.optim.SGD(layer.parameters(), 0.1)
-    with watch(show=False) as seen:
+    with watch(show=False) as report:
         for _ in range(25):
             env.step(0)
             for _ in range(LEARNED):
@@ -151,20 +151,20 @@ def test_the_cycle_in_which_it_wakes_is_no_window(soon):
                 time.sleep(2 * NAP * COLLECTED)
                 optimizer.step()
             time.sleep(2 * NAP * COLLECTED * LEARNED)
-    split, progress = seen.split, Progress.of(seen.notes)
+    split, progress = report.split, Progress.of(report.notes)
     assert progress.done.counts == {"environment steps": 25, "gradient steps": 25 * LEARNED} and progress.watched < 0.9
     assert split["learning"] / progress.busy_seconds == pytest.approx(0.5, abs=0.1)
 
 
-def test_what_follows_learning_is_watched(soon):
-    with watch(show=False) as seen:
+def test_steps_after_learning_are_watched(short_rests):
+    with watch(show=False) as report:
         until_it_rests()
         for _ in range(200):
             Slow().step(0)
         assert all(replaced())
-    progress = Progress.of(seen.notes)
+    progress = Progress.of(report.notes)
     assert progress.done.counts["environment steps"] == progress.done.counts["gradient steps"] * 2 + 200
-    assert seen.split["environment"] > 100 * NAP
+    assert report.split["environment"] > 100 * NAP
 
 
 @pytest.mark.slow
@@ -183,11 +183,11 @@ def test_a_fork_of_one_that_rests_is_watched_closely(tmp_path):
     os.wait()
     """
     command = [sys.executable, "-m", "rlrepro", "doctor", "--run", "--", sys.executable, "-c", script]
-    done = subprocess.run([*command, HERE], capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[:2] == ["False False", "True True"], done.stdout + done.stderr
+    completed = subprocess.run([*command, HERE], capture_output=True, text=True, timeout=120)
+    assert completed.stdout.splitlines()[:2] == ["False False", "True True"], completed.stdout + completed.stderr
 
 
-def test_what_somebody_else_replaces_meanwhile_stays():
+def test_a_replacement_by_other_code_meanwhile_stays():
     owner = SimpleNamespace(mine=lambda: 1, yours=lambda: 2)
     patches = Patches()
     for name in ("mine", "yours"):
@@ -202,7 +202,7 @@ def test_what_somebody_else_replaces_meanwhile_stays():
     assert (owner.mine(), owner.yours()) == (1, 3)
 
 
-def test_a_class_made_during_a_rest_is_watched_after_it():
+def test_a_class_defined_during_a_rest_is_watched_after_it():
     class Base:
         def learn(self):
             return 1

@@ -15,7 +15,7 @@ class VectorPendulum(VectorEnv):
         self.single_observation_space, self.single_action_space = single.observation_space, single.action_space
 
     def reset(self, *, seed=None, options=None):
-        self.generators = [np.random.Generator(np.random.PCG64(each)) for each in seed]
+        self.generators = [np.random.Generator(np.random.PCG64(env_seed)) for env_seed in seed]
         self.states, self.lengths = np.array([self._first(env) for env in range(self.num_envs)]), 0
         self.lengths = np.zeros(self.num_envs, int)
         return self._observations(), {}
@@ -23,16 +23,16 @@ class VectorPendulum(VectorEnv):
     def step(self, actions):
         angle, speed = self.states.T
         torque = np.clip(actions[:, 0], -2, 2)
-        wrapped = ((angle + np.pi) % (2 * np.pi)) - np.pi
-        rewards = -(wrapped**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        wrapped_angle = ((angle + np.pi) % (2 * np.pi)) - np.pi
+        rewards = -(wrapped_angle**2 + 0.1 * speed**2 + 0.001 * torque**2)
         speed = np.clip(speed + (15 * np.sin(angle) + 3 * torque) * 0.05, -8, 8)
         self.states = np.stack([angle + speed * 0.05, speed], 1)
         self.lengths += 1
-        ended, final = self.lengths >= self.max_steps, self._observations()
-        for env in np.flatnonzero(ended):
+        truncated, final_obs = self.lengths >= self.max_steps, self._observations()
+        for env in np.flatnonzero(truncated):
             self.states[env] = self._first(env)
-        self.lengths[ended] = 0
-        return self._observations(), rewards, np.zeros_like(ended), ended, {"final_obs": final}
+        self.lengths[truncated] = 0
+        return self._observations(), rewards, np.zeros_like(truncated), truncated, {"final_obs": final_obs}
 
     def _first(self, env: int):
         return self.generators[env].uniform([-np.pi, -1], [np.pi, 1])

@@ -1,22 +1,22 @@
-"""A page of the site in a browser: opened, and looked at on a wide screen, a narrow one and in the dark."""
+"""Open a page of the site in a browser, and record its state on a wide screen, on a narrow one and in dark mode."""
 
 from dataclasses import dataclass, field
 
 from rlrepro.lab.limits import TookTooLong, limit, overrun
 
 NARROW = 375  # pixels, a telephone
-PAGE_SECONDS = 60.0  # for a page to load, and for each thing that is done on it
+PAGE_SECONDS = 60.0  # for a page to load, and for each action on it
 
 
 @dataclass
 class Visit:
-    """What a browser saw of a page: on a wide screen, on a narrow one, and in the dark."""
+    """The state of a page in a browser: on a wide screen, on a narrow one, and in dark mode."""
 
     errors: list = field(default_factory=list)  # in the console
     failed: list = field(default_factory=list)
     outside: list = field(default_factory=list)  # requests to other servers
     loaded: list = field(default_factory=list)
-    weight: int = 0  # bytes of all that the page loads
+    weight: int = 0  # bytes of everything that the page loads
     text: str = ""
     without_alt: list = field(default_factory=list)
     alts: set = field(default_factory=set)
@@ -25,12 +25,12 @@ class Visit:
     links: list = field(default_factory=list)
     anchors: set = field(default_factory=set)
     narrow_width: int = 0
-    too_wide: list = field(default_factory=list)  # elements that leave a narrow screen and can't be scrolled
-    figures: list = field(default_factory=list)  # there: right edge, and the size of the smallest text, in pixels
+    too_wide: list = field(default_factory=list)  # elements wider than a narrow screen that can't be scrolled
+    figures: list = field(default_factory=list)  # on a narrow screen: right edge, smallest text; in pixels
     drawings: int = 0
-    inks: list = field(default_factory=list)  # of text in figures, in the dark: how light it is, and its ground
+    inks: list = field(default_factory=list)  # lightness of text in figures and of its background, in dark mode
     contrasts: list = field(default_factory=list)
-    wrapped: list = field(default_factory=list)  # code of at most 80 columns that a wide screen breaks into more lines
+    wrapped: list = field(default_factory=list)  # code of at most 80 columns that wraps on a wide screen
 
 
 TOO_WIDE = """all => all.filter(e => {
@@ -76,12 +76,12 @@ def open_page(context, site, name, visit=None, until="networkidle"):
     )
     from playwright.sync_api import TimeoutError as PageTimeout
 
-    allowed = limit(PAGE_SECONDS)
-    page.set_default_timeout(allowed * 1000)
+    seconds = limit(PAGE_SECONDS)
+    page.set_default_timeout(seconds * 1000)
     try:
         page.goto(site + name, wait_until=until)
     except PageTimeout as error:
-        raise TookTooLong(overrun(f"loading {site + name} in the browser", allowed)) from error
+        raise TookTooLong(overrun(f"loading {site + name} in the browser", seconds)) from error
     return page
 
 
@@ -89,24 +89,24 @@ def visited(browser, site, name) -> Visit:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     visit = Visit()
     page = open_page(context, site, name, visit)
-    look = page.eval_on_selector_all
+    evaluate_all = page.eval_on_selector_all
     visit.text = page.inner_text("main")
-    images = look("img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])")
+    images = evaluate_all("img", "all => all.map(i => [i.src.slice(0, 90), i.alt, i.complete && i.naturalWidth > 0])")
     visit.without_alt = [source for source, alt, _ in images if not alt.strip()]
-    visit.alts = set(look(".plot svg", "all => all.map(e => e.getAttribute('aria-label'))"))
-    visit.broken_images = [source for source, _, drawn in images if not drawn]
+    visit.alts = set(evaluate_all(".plot svg", "all => all.map(e => e.getAttribute('aria-label'))"))
+    visit.broken_images = [source for source, _, is_loaded in images if not is_loaded]
     visit.formulas = page.locator("main math").count()
-    visit.links = look("a[href]", "all => all.map(a => a.href)")
-    visit.anchors = set(look("[id]", "all => all.map(e => e.id)"))
-    visit.wrapped = look(".bd-article .highlight pre", WRAPPED)
+    visit.links = evaluate_all("a[href]", "all => all.map(a => a.href)")
+    visit.anchors = set(evaluate_all("[id]", "all => all.map(e => e.id)"))
+    visit.wrapped = evaluate_all(".bd-article .highlight pre", WRAPPED)
     visit.weight = sum(len(response.body()) for response in visit.loaded)
     page.set_viewport_size({"width": NARROW, "height": 844})
     visit.narrow_width = page.evaluate("document.documentElement.scrollWidth")
-    visit.too_wide = look(".bd-article *", TOO_WIDE)
-    visit.figures, visit.drawings = look(".plot svg.narrow", FIGURES), page.locator(".plot svg.drawing").count()
+    visit.too_wide = evaluate_all(".bd-article *", TOO_WIDE)
+    visit.figures, visit.drawings = evaluate_all(".plot svg.narrow", FIGURES), page.locator(".plot svg.drawing").count()
     page.set_viewport_size({"width": 1280, "height": 900})
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    visit.inks = look(".plot svg.wide text", INKS)
-    visit.contrasts = look("main td, main th, main p, main label", CONTRAST)
+    visit.inks = evaluate_all(".plot svg.wide text", INKS)
+    visit.contrasts = evaluate_all("main td, main th, main p, main label", CONTRAST)
     context.close()
     return visit

@@ -36,28 +36,28 @@ def run(tmp_path_factory, pytestconfig):
     out = tmp_path_factory.mktemp("run")
     profile = pytestconfig.getoption("profile")
     command = [sys.executable, "-m", "rlrepro", "reproduce", "--profile", profile, "--device", "cpu", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr[-3000:]
     return out
 
 
 @pytest.fixture(scope="session")
 def html(run, tmp_path_factory, worker_id, testrun_uid):
-    """The site of that run, built by one of xdist's workers for all."""
+    """The site of that run; one xdist worker builds it for all."""
     from filelock import FileLock
 
     from rlrepro.course.site.build import build
 
-    mine = tmp_path_factory.getbasetemp()  # of a worker, it lies in a folder that all workers share
-    folder = (mine if worker_id == "master" else mine.parent) / f"book-{testrun_uid}"
+    temp = tmp_path_factory.getbasetemp()  # a worker's own, inside a folder that all workers share
+    folder = (temp if worker_id == "master" else temp.parent) / f"book-{testrun_uid}"
     with FileLock(f"{folder}.lock"):
-        built = folder / "_build" / "html"
-        return built if built.exists() else build(run, folder).parent
+        output = folder / "_build" / "html"
+        return output if output.exists() else build(run, folder).parent
 
 
 @pytest.fixture(scope="module")
 def site(html):
-    """Its address, on a server of its own."""
+    """The address of the site, on its own server."""
     import threading
     from functools import partial
     from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -75,21 +75,21 @@ def site(html):
 @pytest.fixture(scope="module")
 def pages(html):
     """The site's own pages."""
-    found = [path.relative_to(html).as_posix() for path in sorted(html.rglob("*.html"))]
-    return [name for name in found if not name.startswith(("_", "scripts/"))]
+    names = [path.relative_to(html).as_posix() for path in sorted(html.rglob("*.html"))]
+    return [name for name in names if not name.startswith(("_", "scripts/"))]
 
 
 @pytest.fixture(scope="module")
 def browser():
     import shutil
 
-    found = os.environ.get("RLREPRO_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not found:
+    executable = os.environ.get("RLREPRO_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not executable:
         pytest.fail(NO_BROWSER) if os.environ.get("CI") else pytest.skip(NO_BROWSER)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        options = {"executable_path": found, "args": BROWSER_FLAGS, "timeout": limit(BROWSER_SECONDS) * 1000}
+        options = {"executable_path": executable, "args": BROWSER_FLAGS, "timeout": limit(BROWSER_SECONDS) * 1000}
         started = playwright.chromium.launch(**options)
         yield started
         started.close()

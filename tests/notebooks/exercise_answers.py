@@ -1,4 +1,4 @@
-"""Wrong answers to the exercises that come near, and a word of the hint that each must get."""
+"""Wrong answers to the exercises that come close, and a word that the hint for each must contain."""
 
 import numpy as np
 import torch
@@ -16,14 +16,14 @@ def longest_only(records):
     return verdict("supported" if new[max(old)] <= old[max(old)] else "refuted")
 
 
-def last_kept(critic, states, actions, size):
-    """The best of the last chunk, counted from its beginning."""
+def best_of_last_chunk(critic, states, actions, size):
+    """The best action of the last chunk, with an index that counts from the start of that chunk."""
     for start in range(0, len(actions), size):
         values, rows = critic(states, actions[start : start + size]).max(dim=1)
     return values, rows
 
 
-def zero_at_first(critic, states, actions, size):
+def best_from_zero(critic, states, actions, size):
     best, indices = torch.zeros(len(states)), torch.zeros(len(states), dtype=torch.long)
     for start in range(0, len(actions), size):
         values, rows = critic(states, actions[start : start + size]).max(dim=1)
@@ -49,7 +49,7 @@ def update(network, rollout, size, optimizer):
 STEP = """loss = (network(rollout[start : start + size]) - old[start : start + size] - 1).square().mean()
         optimizer.zero_grad(); loss.backward(); optimizer.step()"""
 CHUNKED = UPDATE.replace("OLD", "torch.cat([network(rows) for rows in rollout.split(size)])")
-WRONG = {  # answers that come near, and a word of the hint that each must get
+WRONG = {  # answers that come close, and a word that the hint for each must contain
     "0.1": [(lambda rows: rows * 4096 * 4, "too small, by a factor"), (lambda rows: 2 * 1000 * 4096 * 4, "2,000 rows")],
     "0.2": [(64, "slightly larger"), (140, "above 4 MiB"), ("many", "could not be used")],
     "0.3": [
@@ -119,8 +119,8 @@ WRONG = {  # answers that come near, and a word of the hint that each must get
     ],
     "5.4": [
         (lambda critic, states, actions, size: critic(states, actions).max(1), "given 100 actions"),
-        (last_kept, "from the beginning"),
-        (zero_at_first, "actions are wrong"),
+        (best_of_last_chunk, "from the beginning"),
+        (best_from_zero, "actions are wrong"),
         (lambda critic, states, actions, size: (states.sum(1), states.sum(1)), "evaluated 0 of"),
     ],
     "6.1": [("logp_old.peak", "not judged by")],

@@ -18,7 +18,7 @@ AXE = "axe-core@4.14.1"
 SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 NPM_SECONDS = 600.0  # the download of one package
 COLORS = ["color-contrast", "link-in-text-block"]  # the rules that depend on the scheme
-TURNED = "Promise.all(document.getAnimations().map(each => each.finished))"  # some colours change gradually
+COLORS_SETTLED = "Promise.all(document.getAnimations().map(each => each.finished))"  # some colours change gradually
 SERIOUS = """options => axe.run({resultTypes: ['violations'], ...options}).then(({violations}) => violations
     .filter(v => ['serious', 'critical'].includes(v.impact))
     .flatMap(v => v.nodes.map(n => v.id + ' ' + n.target.join(' ') + ' ' + n.html.slice(0, 120))))"""
@@ -26,7 +26,7 @@ SERIOUS = """options => axe.run({resultTypes: ['violations'], ...options}).then(
 
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory):
-    """The script, fetched through npm into the cache folder the first time."""
+    """The script; npm fetches it into the cache folder the first time."""
     script = cache_folder() / "scripts" / f"{AXE}.js"
     if not script.exists():
         folder = tmp_path_factory.mktemp("axe")
@@ -51,12 +51,12 @@ def test_no_page_has_a_serious_barrier(axe, browser, site, pages):
         barriers[name, "light"] = page.evaluate(SERIOUS, {})
         page.emulate_media(color_scheme="dark")
         page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
-        page.evaluate(TURNED)
+        page.evaluate(COLORS_SETTLED)
         barriers[name, "dark"] = page.evaluate(SERIOUS, {"runOnly": COLORS})
         page.close()
     context.close()
-    counts = Counter(each.split()[0] for found in barriers.values() for each in found)
-    assert not counts, {where: found for where, found in barriers.items() if found}
+    counts = Counter(violation.split()[0] for violations in barriers.values() for violation in violations)
+    assert not counts, {key: violations for key, violations in barriers.items() if violations}
 
 
 @pytest.mark.slow

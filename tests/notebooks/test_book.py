@@ -1,4 +1,4 @@
-"""The site, in a real Chromium: what a visitor gets who runs nothing."""
+"""The site in a real Chromium, for a visitor who runs nothing."""
 
 import re
 import socket
@@ -36,12 +36,12 @@ def test_a_page_that_never_loads_is_named(browser, monkeypatch):
 
 @pytest.fixture(scope="module")
 def visits(browser, site, pages):
-    """Each page opened once, with an empty cache, and what was seen."""
+    """Each page, opened once with an empty cache, and the state of the page."""
     return {name: visited(browser, site, name) for name in pages}
 
 
-def found_in(visits, what):
-    return {name: getattr(visit, what) for name, visit in visits.items() if getattr(visit, what)}
+def nonempty(visits, attribute):
+    return {name: getattr(visit, attribute) for name, visit in visits.items() if getattr(visit, attribute)}
 
 
 def test_a_page_for_each_notebook_and_solution(pages):
@@ -51,9 +51,9 @@ def test_a_page_for_each_notebook_and_solution(pages):
     assert {"index.html", "how_to_read.html", "instruments.html", "fixes.html", "gpu.html", "cite.html"} <= set(pages)
 
 
-@pytest.mark.parametrize("what", ["errors", "failed", "outside", "without_alt", "broken_images"])
-def test_pages_open_cleanly(visits, what):
-    assert found_in(visits, what) == {}
+@pytest.mark.parametrize("attribute", ["errors", "failed", "outside", "without_alt", "broken_images"])
+def test_pages_open_cleanly(visits, attribute):
+    assert nonempty(visits, attribute) == {}
 
 
 def test_no_page_shows_a_traceback_or_skips_anything(visits):
@@ -67,12 +67,12 @@ def test_formulas_are_set(visits):
     assert visits["notebooks/02_logp_old_oom.html"].formulas >= 1
 
 
-def test_pictures_are_told_in_words(visits, run):
-    """The words that a figure has in the executed notebook are those on its page."""
+def test_pictures_are_described_in_words(visits, run):
+    """A figure has the same alt text in the executed notebook and on its page."""
     for path in run.glob("0*.ipynb"):
-        outputs = [each for cell in nbformat.read(path, 4).cells for each in cell.get("outputs", ())]
-        shown = "".join(each.get("data", {}).get("text/html", "") for each in outputs)
-        alts = {unescape(alt) for alt in re.findall('role="img" aria-label="(.*?)"', shown)}
+        outputs = [output for cell in nbformat.read(path, 4).cells for output in cell.get("outputs", ())]
+        html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+        alts = {unescape(alt) for alt in re.findall('role="img" aria-label="(.*?)"', html)}
         assert alts <= visits[f"notebooks/{path.stem}.html"].alts and all(len(alt) > 40 for alt in alts), path
 
 
@@ -83,8 +83,8 @@ def test_internal_links_resolve(visits, site):
             target, anchor = urldefrag(urljoin(site + name, link))
             if not target.startswith(site) or "/_modules/" in target or "/_sources/" in target:
                 continue
-            there = visits.get(target.removeprefix(site) or "index.html")
-            if there is None or (anchor and unquote(anchor) not in there.anchors):
+            linked = visits.get(target.removeprefix(site) or "index.html")
+            if linked is None or (anchor and unquote(anchor) not in linked.anchors):
                 broken.append((name, link))
     assert broken == []
 
@@ -109,7 +109,7 @@ def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(vi
 
 
 def letters(text):
-    """What remains of a heading in any of its spellings."""
+    """The letters and digits of a heading, which all of its spellings share."""
     return re.sub("[^a-z0-9]", "", text.lower())
 
 
@@ -128,43 +128,43 @@ def test_buttons_open_each_notebook_elsewhere(visits):
             assert any(host in link and link.endswith(f"notebooks/{path.name}") for link in links), path
 
 
-def shown(box):
-    """The picture that stands under a slider."""
+def visible_picture(box):
+    """The picture under a slider."""
     return box.locator(".plot:visible").inner_html()
 
 
 @pytest.mark.slow
 def test_moving_each_slider_changes_its_picture(browser, site, pages):
-    context, moved = browser.new_context(), 0
+    context, n_moved = browser.new_context(), 0
     for name in pages:
         if not name.startswith("notebooks/"):
             continue
         page = open_page(context, site, name)
         for box in page.locator(".rlrepro-slide").all():
-            seen = [shown(box)]
+            states = [visible_picture(box)]
             for _ in range(3):
                 box.locator("input").press("ArrowRight")
-                seen.append(shown(box))
-            assert len(set(seen)) == 4, name
-            moved += 1
+                states.append(visible_picture(box))
+            assert len(set(states)) == 4, name
+            n_moved += 1
         for calculator in page.locator(".rlrepro-calculator").all():
-            seen = [calculator.inner_text()]
+            states = [calculator.inner_text()]
             for key in ("Home", "End"):
                 calculator.locator("[name=rows]").press(key)
-                seen.append(calculator.inner_text())
-            assert len(set(seen)) == 3, name
-            moved += 1
+                states.append(calculator.inner_text())
+            assert len(set(states)) == 3, name
+            n_moved += 1
         page.close()
     context.close()
-    assert moved >= 2
+    assert n_moved >= 2
 
 
 def test_the_search_finds_a_term(browser, site):
     context = browser.new_context()
     page = open_page(context, site, "search.html?q=oversubscription")
     page.wait_for_selector("#search-results li a")
-    found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
-    assert any("glossary" in link for link in found)
+    links = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
+    assert any("glossary" in link for link in links)
     context.close()
 
 
@@ -185,7 +185,7 @@ def test_a_reader_in_the_dark_gets_dark_pages(browser, site):
 
 
 def test_code_of_80_columns_is_not_wrapped(visits):
-    assert found_in(visits, "wrapped") == {}
+    assert nonempty(visits, "wrapped") == {}
 
 
 def test_dark_mode_keeps_figures_and_tables_readable(visits):

@@ -1,4 +1,4 @@
-"""Exercises: every check fails kindly on the untouched notebook, and passes with the solution of the book."""
+"""Exercises: every check fails with a kind message on the untouched notebook, and passes with the book's solution."""
 
 import ast
 import re
@@ -30,25 +30,25 @@ def checks(notebook):
 
 @pytest.fixture(scope="module")
 def solved(run):
-    """By chapter: the names that its solutions define, and the records of the smoke run that they are held against."""
+    """By chapter: the names that its solutions define, and the smoke run's records to check them against."""
     runs = load_runs(run, run / "none")
-    found = {}
+    by_chapter = {}
     for name, path in SOLUTIONS.items():
         records = read_records(run if name.startswith("06") else run / f"{name}.jsonl")
         names = {"runs": runs, "judgements": judge_claims(all_claims(), runs)}
         for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
             exec(compile(block, str(path), "exec"), names)
-        found[name] = names, records
-    return found
+        by_chapter[name] = names, records
+    return by_chapter
 
 
-EXERCISES = [(path.stem, *each) for path in find_notebooks() for each in checks(path)]
+EXERCISES = [(path.stem, *call) for path in find_notebooks() for call in checks(path)]
 
 
 def test_each_chapter_has_three_to_five_and_solutions():
     for path in find_notebooks():
-        found = [number for number, _ in checks(path)]
-        assert 3 <= len(found) <= 5 and found == list(exercises(str(int(path.stem[:2]))))
+        numbers = [number for number, _ in checks(path)]
+        assert 3 <= len(numbers) <= 5 and numbers == list(exercises(str(int(path.stem[:2]))))
         assert path.stem in SOLUTIONS
     assert len(CHAPTERS) == len(find_notebooks())
 
@@ -68,11 +68,13 @@ def test_a_wrong_answer_gets_a_hint_that_is_not_the_answer(solved, chapter, numb
     solution = names[answer]
     assert number in WRONG, f"exercise_answers.py has wrong answers to every exercise; add some to {number}"
     for wrong, word in WRONG[number]:
-        told = judge(number, wrong, records)
-        assert not told.right and told.message.startswith(("not yet. ", "your answer could not be used: ")), wrong
-        assert word is None or word in told.message
+        judgement = judge(number, wrong, records)
+        assert not judgement.right and judgement.message.startswith(("not yet. ", "your answer could not be used: ")), (
+            wrong
+        )
+        assert word is None or word in judgement.message
         if isinstance(solution, int | str):
-            assert (f"{solution:,}" if isinstance(solution, int) else solution) not in told.message
+            assert (f"{solution:,}" if isinstance(solution, int) else solution) not in judgement.message
 
 
 @pytest.mark.parametrize("chapter, number, answer", EXERCISES)
@@ -87,19 +89,19 @@ def test_a_check_leaves_random_numbers_alone():
     expected = torch.rand(1)
     torch.manual_seed(5)
     for number in ("5.2", "5.3", "5.4", "2.3"):
-        judge(number, lambda *given: torch.rand(3))
+        judge(number, lambda *args: torch.rand(3))
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_an_error_names_the_readers_own_line():
-    def mine(dist, actions):
+    def readers_function(dist, actions):
         raise ValueError("my mistake")
 
-    assert 'raise ValueError("my mistake")' in judge("2.3", mine).message
+    assert 'raise ValueError("my mistake")' in judge("2.3", readers_function).message
     assert "line" not in judge("0.2", "many").message
 
 
-def test_the_untouched_notebooks_say_what_to_do(run):
+def test_the_untouched_notebooks_ask_for_answers(run):
     for path in find_notebooks():
         text = (run / path.name).read_text()
         for number, _ in checks(path):

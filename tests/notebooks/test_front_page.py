@@ -1,4 +1,4 @@
-"""The front page, in a real Chromium: the box, the cards, and how far the answers to a new user's questions are."""
+"""The front page, in a real Chromium: the box, the cards, and how many clicks a new user's questions take."""
 
 import json
 from urllib.parse import urldefrag, urljoin
@@ -13,7 +13,7 @@ from .browsing import NARROW, open_page
 TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
 CARDS = "all => all.filter(c => c.offsetParent).map(c => c.className.match(/problem-([\\w-]+)/)[1])"
 EVERY = [problem["id"] for problem in load()["problem"]]
-QUESTIONS = {  # written before looking at the site: what a new user asks, and what a page that answers it says
+QUESTIONS = {  # written before looking at the site: a new user's question, and a text of a page that answers it
     "My PPO in tianshou 1.0.0 runs out of memory in process_fn. What do I change?": "ChunkedPPOPolicy as PPOPolicy",
     "Training gets slower as the replay buffer fills. Is that known?": "incremental_nan_check()",
     "How do I install the fix, and does it bring torch?": "does not install torch",
@@ -35,13 +35,13 @@ def front(browser, site):
 
 
 @pytest.mark.slow
-def test_the_box_says_the_same_as_the_command_line(front):
+def test_the_box_agrees_with_the_command_line(front):
     assert front.eval_on_selector_all(".problem", CARDS) == EVERY
-    for each in TEXTS:
-        front.fill("#triage-text", each["text"])
-        fits = [problem["id"] for problem in triage(each["text"])]
-        assert front.eval_on_selector_all(".problem", CARDS) == fits, each["from"]
-        assert front.is_visible("#triage-none") == (not fits)
+    for sample in TEXTS:
+        front.fill("#triage-text", sample["text"])
+        matches = [problem["id"] for problem in triage(sample["text"])]
+        assert front.eval_on_selector_all(".problem", CARDS) == matches, sample["from"]
+        assert front.is_visible("#triage-none") == (not matches)
     front.fill("#triage-text", "KeyError")
     assert " ".join(front.inner_text("#triage-none").split()).startswith(NOT_OURS.replace("`", ""))
     front.fill("#triage-text", "")
@@ -76,8 +76,8 @@ def test_ten_questions_are_answered_within_two_clicks(browser, site):
         for name in level:
             page.goto(site + name)
             seen[name] = clicks, " ".join(page.inner_text("main article").split())
-            found = page.eval_on_selector_all("main article a[href]", "all => all.map(a => a.getAttribute('href'))")
-            links += [urldefrag(urljoin(site + name, link))[0].removeprefix(site) for link in found]
+            hrefs = page.eval_on_selector_all("main article a[href]", "all => all.map(a => a.getAttribute('href'))")
+            links += [urldefrag(urljoin(site + name, link))[0].removeprefix(site) for link in hrefs]
         pages = dict.fromkeys(link for link in links if link.endswith(".html") and "/_modules/" not in link)
         level = [link for link in pages if "://" not in link and link not in seen]
     context.close()

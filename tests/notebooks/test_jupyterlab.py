@@ -20,7 +20,7 @@ from ..conftest import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.notebooks]
 
-SECONDS = 120.0  # for anything that is waited for
+SECONDS = 120.0  # limit of every wait
 WIDGETS = (
     "from rlrepro.course.diagrams import ring_buffer\n"
     "from rlrepro.course.widgets import slide\n"
@@ -41,7 +41,7 @@ def folder(tmp_path):
     assert tiny != chapter
     (tmp_path / "notebooks/00_start_here.ipynb").write_text(tiny)
     cells = [nbformat.v4.new_code_cell(source) for source in WIDGETS]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # or JupyterLab asks which
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # otherwise JupyterLab asks for one
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "notebooks/widgets.ipynb")
     return tmp_path
 
@@ -52,8 +52,8 @@ def lab(folder):
     (command,) = re.findall(r"^\t\$\(BIN\)/(jupyter lab .*) \$\(LAB_ARGS\)$", (ROOT / "Makefile").read_text(), re.M)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    ours = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token="]
-    program, *arguments = [*shlex.split(command), *ours]
+    flags = ["--allow-root", "--no-browser", f"--port={port}", "--IdentityProvider.token="]
+    program, *arguments = [*shlex.split(command), *flags]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_DIR": str(folder / "config")}
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
@@ -76,11 +76,11 @@ def ask(address, path):
         return {}
 
 
-def until(happens, told=str):
-    """Wait until it happens; a failure says what `told` returns."""
+def until(condition, describe=str):
+    """Wait until the condition holds; on a timeout, fail with the text that `describe` returns."""
     end = time.monotonic() + limit(SECONDS)
-    while not happens():
-        assert time.monotonic() < end, told()
+    while not condition():
+        assert time.monotonic() < end, describe()
         time.sleep(0.5)
 
 

@@ -20,14 +20,14 @@ def test_has_one_parameters_cell_of_at_most_eight_and_no_outputs(path):
     assert not any(cell.outputs or cell.execution_count for cell in cells)
     parameters = parameters_of(path)
     assert {"profile", "device", "seed", "out"} <= set(parameters) and len(parameters) <= 8
-    assert all(parameters.values())  # each says what it means
+    assert all(parameters.values())  # every parameter has a description
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_no_line_of_code_is_longer_than_a_page_shows(path):
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    shown = [cell for cell in cells if "remove-cell" not in cell.metadata.get("tags", [])]
-    assert not [line for cell in shown for line in cell.source.splitlines() if len(line) > COLUMNS]
+    visible = [cell for cell in cells if "remove-cell" not in cell.metadata.get("tags", [])]
+    assert not [line for cell in visible for line in cell.source.splitlines() if len(line) > COLUMNS]
 
 
 def test_all_run(run):
@@ -45,23 +45,23 @@ def test_each_plot_call_shows_a_picture(run):
     for path in run.glob("*.ipynb"):
         for cell in nbformat.read(path, as_version=4).cells:
             if cell.cell_type == "code" and cell.source.splitlines()[-1].startswith("plots.plot_"):
-                shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
-                assert '<svg class="wide" role="img" aria-label="' in shown, cell.source
+                html = "".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+                assert '<svg class="wide" role="img" aria-label="' in html, cell.source
 
 
 def test_a_page_shows_widgets_only_as_html(run):
-    """The others ask for a kernel."""
-    moved = {}
+    """Other widgets need a kernel."""
+    widgets = {}
     for path in run.glob("*.ipynb"):
         for cell in nbformat.read(path, as_version=4).cells:
             if "remove-cell" not in cell.metadata.get("tags", []):
-                shown = [each["data"] for each in cell.get("outputs", []) if "data" in each]
-                assert not [kind for data in shown for kind in data if "widget" in kind], cell.source
-                found = [
-                    name for data in shown for name in re.findall('class="(rlrepro-.*?)"', data.get("text/html", ""))
+                bundles = [output["data"] for output in cell.get("outputs", []) if "data" in output]
+                assert not [kind for data in bundles for kind in data if "widget" in kind], cell.source
+                classes = [
+                    name for data in bundles for name in re.findall('class="(rlrepro-.*?)"', data.get("text/html", ""))
                 ]
-                moved |= dict.fromkeys(found, path.stem)
-    assert moved == {"rlrepro-calculator": "01_two_batch_sizes", "rlrepro-slide": "03_slice_sampler"}
+                widgets |= dict.fromkeys(classes, path.stem)
+    assert widgets == {"rlrepro-calculator": "01_two_batch_sizes", "rlrepro-slide": "03_slice_sampler"}
 
 
 def test_every_claim_gets_a_verdict(run, run_cli):

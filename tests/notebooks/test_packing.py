@@ -22,30 +22,30 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def test_what_is_packed_is_read_again(run, tmp_path):
-    told = pack(run, tmp_path / "packed.tar.gz", [CHAPTER])
+def test_packed_records_can_be_read(run, tmp_path):
+    message = pack(run, tmp_path / "packed.tar.gz", [CHAPTER])
     with tarfile.open(tmp_path / "packed.tar.gz") as packed:
         packed.extractall(tmp_path / "results", filter="data")
     (folder,) = (tmp_path / "results").iterdir()
     records = read_records(folder)
     assert records == read_records(run) and folder.name == records[-1].machine.name
-    assert f"{len(records):,} records of 1 chapters" in told
+    assert f"{len(records):,} records of 1 chapters" in message
 
 
-def test_what_would_mislead_is_refused(run, tmp_path):
+def test_misleading_runs_are_refused(run, tmp_path):
     path = run / f"{CHAPTER}.jsonl"
     text = path.read_text()
     first = text.splitlines()[0]
     record = read_records(run)[0]
     name, profile = record.machine.name, f'"profile":"{record.profile}"'
-    for wrong, why in {
+    for wrong, match in {
         text + "{\n": "line ",
         text + first.replace(name, "another-machine") + "\n": "several machines",
         text + first.replace(profile, '"profile":"tiny"') + "\n": "several profiles",
         text.replace(profile, '"profile":"tiny"'): "tiny only shows",
     }.items():
         path.write_text(wrong)
-        with pytest.warns() if why == "line " else nullcontext(), pytest.raises(NotComplete, match=why):
+        with pytest.warns() if match == "line " else nullcontext(), pytest.raises(NotComplete, match=match):
             pack(run, tmp_path / "packed.tar.gz")
     path.write_text(text)
     with pytest.raises(NotComplete, match="rlrepro reproduce 02"):
@@ -53,6 +53,6 @@ def test_what_would_mislead_is_refused(run, tmp_path):
     assert not (tmp_path / "packed.tar.gz").exists()
 
 
-def test_the_command_line_tells_why(run_cli, run):
-    done = run_cli("pack", run)
-    assert done.returncode == 1 and "nothing was packed" in done.stderr and "Traceback" not in done.stderr
+def test_the_command_line_gives_the_reason(run_cli, run):
+    result = run_cli("pack", run)
+    assert result.returncode == 1 and "nothing was packed" in result.stderr and "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""How the site is put together, without a browser."""
+"""How the site is assembled; these tests need no browser."""
 
 import re
 import shutil
@@ -44,29 +44,29 @@ def test_a_warning_is_an_error_and_the_book_of_before_stays(run, tmp_path, monke
 
 @pytest.mark.slow
 def test_a_run_without_a_notebook_is_named(run, tmp_path):
-    some = tmp_path / "run"
-    some.mkdir()
+    partial = tmp_path / "run"
+    partial.mkdir()
     for path in run.glob("*.*"):
         if path.name != "03_slice_sampler.ipynb":
-            shutil.copy(path, some)
+            shutil.copy(path, partial)
     with pytest.raises(NothingToShow, match="03_slice_sampler"):
-        stage(some, tmp_path / "staged", results=ROOT / "results")
+        stage(partial, tmp_path / "staged", results=ROOT / "results")
 
 
 @pytest.mark.slow
-def test_several_machines_have_a_tab_each_with_their_own_figures(tmp_path):
+def test_each_of_several_machines_has_a_tab_with_its_figures(tmp_path):
     (reference,) = (ROOT / "results").glob("*/02_logp_old_oom.jsonl")
     for name in ("one", "two"):
         (tmp_path / "results" / name).mkdir(parents=True)
         shutil.copy(reference, tmp_path / "results" / name)
-    only = tmp_path / "results" / "two" / reference.name
-    only.write_text("".join(line for line in only.read_text().splitlines(True) if "logp_old.timeline" in line))
+    path = tmp_path / "results" / "two" / reference.name
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "logp_old.timeline" in line))
     (cell,) = reference_tabs("02_logp_old_oom", tmp_path / "results")
     one, two = cell.source.split("{tab-item} ")[1:]
     assert one.startswith("one, full\n") and two.startswith("two, full\n")
     assert one.count("```{raw} html\n<figure") >= 4 and two.count("```{raw} html\n<figure") == 1
     assert "release by release" in two
-    only.write_text("")
+    path.write_text("")
     (cell,) = reference_tabs("02_logp_old_oom", tmp_path / "results")
     assert cell.source.count("{tab-item}") == 1
     assert reference_tabs("00_start_here", tmp_path / "results") == []
@@ -91,7 +91,7 @@ def test_a_link_to_a_heading_is_spelled_as_the_site_does():
 
 
 @pytest.mark.slow
-def test_generated_pages_say_what_the_code_says(tmp_path):
+def test_generated_pages_agree_with_the_code(tmp_path):
     bibtex = reference_pages.bibtex(2031)
     assert f"version = {{{rlrepro.__version__}}}" in bibtex and "year = {2031}" in bibtex
     assert "--seconds" in reference_pages.help_of("doctor") and "--gib" in reference_pages.help_of("fit")
@@ -113,7 +113,7 @@ def test_names_that_can_not_be_imported_here_are_documented_from_their_source():
 
 @pytest.fixture
 def copied(run, tmp_path):
-    """A run of its own, and a copy of the notebooks."""
+    """A copy of the run, and a copy of the notebooks."""
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     (tmp_path / "run").mkdir()
     for path in (*run.glob("*.ipynb"), *run.glob("*.jsonl")):
@@ -121,37 +121,37 @@ def copied(run, tmp_path):
     return tmp_path / "run", tmp_path / "notebooks"
 
 
-def test_what_changed_since_is_run_again_and_then_the_verdicts(copied):
+def test_changed_notebooks_are_run_again_and_then_the_verdicts(copied):
     out, notebooks = copied
     assert outdated(out, notebooks) == []
     path = notebooks / "03_slice_sampler.ipynb"
     path.write_text(path.read_text().replace("## Predict", "## Guess"))
     (out / "01_two_batch_sizes.jsonl").unlink()
     (out / "04_parallel_training.ipynb").write_text("{")
-    again = ["01_two_batch_sizes", "03_slice_sampler", "04_parallel_training", "06_verdicts"]
-    assert [path.stem for path in outdated(out, notebooks)] == again
+    expected = ["01_two_batch_sizes", "03_slice_sampler", "04_parallel_training", "06_verdicts"]
+    assert [path.stem for path in outdated(out, notebooks)] == expected
     assert outdated(out / "none", notebooks) == find_notebooks(folder=notebooks)
 
 
-def test_what_is_run_again_is_run_as_the_rest_was(copied, monkeypatch):
+def test_notebooks_run_again_have_the_parameters_of_the_run(copied, monkeypatch):
     out, _ = copied
     for path in out.glob("*.ipynb"):
         text = re.sub(r'"profile": "(tiny|smoke)"', '"profile": "full"', path.read_text())
         path.write_text(text.replace('"device": "cpu"', '"device": "cuda:1"'))
     (out / "06_verdicts.jsonl").unlink()
-    asked = []
-    monkeypatch.setattr(reproduce, "run_notebooks", lambda *given: asked.append(given) or [])
+    calls = []
+    monkeypatch.setattr(reproduce, "run_notebooks", lambda *args: calls.append(args) or [])
     monkeypatch.setattr("rlrepro.course.site.build.build", lambda run, out: out)
     result = CliRunner().invoke(cli.main, ["book", "--run", str(out)])
     assert result.exit_code == 0, result.output
-    ((notebooks, there, given),) = asked
-    assert [path.stem for path in notebooks] == ["06_verdicts"] and there == out
-    assert given == {"profile": "full", "device": "cuda:1"}
+    ((notebooks, folder, parameters),) = calls
+    assert [path.stem for path in notebooks] == ["06_verdicts"] and folder == out
+    assert parameters == {"profile": "full", "device": "cuda:1"}
     assert parameters_of_run(out / "none") == {"profile": "smoke", "device": "auto"}
 
 
 @pytest.mark.slow
-def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypatch):
+def test_prose_with_an_undefined_name_is_reported(run, tmp_path, monkeypatch):
     prose = tmp_path / "prose"
     shutil.copytree(ROOT / "book", prose, ignore=shutil.ignore_patterns("_build"))
     (prose / "gpu.md").write_text("{{ nothing_of_the_kind }}")
@@ -161,10 +161,10 @@ def test_prose_that_asks_for_what_is_not_there_is_named(run, tmp_path, monkeypat
 
 
 def test_a_page_has_nothing_for_readers_with_a_kernel():
-    told = v4.new_output("display_data", {"text/markdown": "measured 3. (No guess was entered above.)"})
+    output = v4.new_output("display_data", {"text/markdown": "measured 3. (No guess was entered above.)"})
     cells = [
         v4.new_code_cell("x = None\ncheck('1.1', x)", outputs=[v4.new_output("stream", text="not answered")]),
-        v4.new_code_cell("guess", outputs=[told]),
+        v4.new_code_cell("guess", outputs=[output]),
         v4.new_code_cell("folded", metadata={"tags": ["settings", "hide-input"]}),
         v4.new_markdown_cell("[a](02_x.ipynb#What-is-it?) [b](../book/solutions/02_x.md)"),
     ]
@@ -177,13 +177,13 @@ def test_a_page_has_nothing_for_readers_with_a_kernel():
     assert text.source == "[a](02_x.ipynb#what-is-it) [b](../solutions/02_x.md)"
 
 
-def test_the_command_line_tells_what_is_missing(run_cli, run, tmp_path):
-    some = tmp_path / "run"
-    shutil.copytree(run, some)
-    with FileLock(some / ".02_logp_old_oom.lock"):
-        (some / "02_logp_old_oom.ipynb").unlink()
-        done = run_cli("book", "--run", some, "--out", tmp_path / "book")
-    assert done.returncode == 1 and "another run is writing" in done.stderr and "Traceback" not in done.stderr
+def test_the_command_line_names_the_missing_notebook(run_cli, run, tmp_path):
+    partial = tmp_path / "run"
+    shutil.copytree(run, partial)
+    with FileLock(partial / ".02_logp_old_oom.lock"):
+        (partial / "02_logp_old_oom.ipynb").unlink()
+        result = run_cli("book", "--run", partial, "--out", tmp_path / "book")
+    assert result.returncode == 1 and "another run is writing" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_a_page_about_gpus_says_whether_one_was_measured_on():

@@ -39,14 +39,14 @@ def test_a_deck_has_the_guess_each_figure_with_its_notes_the_verdicts_and_exerci
 
 
 def test_each_exercise_has_its_difficulty_and_minutes():
-    asked = {number for path in find_notebooks() for number in re.findall(r'check\(\\?"(\d+\.\d+)', path.read_text())}
-    assert asked == set(effort()), "rlrepro/course/exercises/effort.toml lists every exercise"
-    assert len(asked) > 30
+    numbers = {number for path in find_notebooks() for number in re.findall(r'check\(\\?"(\d+\.\d+)', path.read_text())}
+    assert numbers == set(effort()), "rlrepro/course/exercises/effort.toml lists every exercise"
+    assert len(numbers) > 30
     assert all(level in ("easy", "medium", "hard") and 1 <= minutes <= 30 for level, minutes in effort().values())
-    assert all(f"{number} (" in effort_table() for number in asked)
+    assert all(f"{number} (" in effort_table() for number in numbers)
 
 
-def test_a_run_that_lacks_a_chapter_is_told(tmp_path):
+def test_a_run_that_lacks_a_chapter_is_reported(tmp_path):
     with pytest.raises(NoRun, match="00_start_here"):
         write_slides(tmp_path, tmp_path / "out")
 
@@ -55,8 +55,8 @@ def test_decks_of_a_run_load_nothing_and_show_each_figure(run, tmp_path):
     for path in write_slides(run, tmp_path):
         page = path.read_text()
         outputs = [
-            each for cell in nbformat.read(run / f"{path.stem}.ipynb", 4).cells for each in cell.get("outputs", [])
+            output for cell in nbformat.read(run / f"{path.stem}.ipynb", 4).cells for output in cell.get("outputs", [])
         ]
-        drawn = sum(each.get("data", {}).get("text/html", "").count("<figure class=") for each in outputs)
-        assert page.count("<figure class=") == drawn, path
+        n_figures = sum(output.get("data", {}).get("text/html", "").count("<figure class=") for output in outputs)
+        assert page.count("<figure class=") == n_figures, path
         assert re.findall(r'(?:src|href)="https?:[^"]*"[^>]*(?:>|rel)', re.sub(r"<a .*?>", "", page)) == []
