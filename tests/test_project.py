@@ -18,6 +18,7 @@ from rlrepro.cli import PYTHONS
 from .conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NOT_NOUNS = {"each", "found", "there", "told", "said", "who", "how", "which", "asked", "made", "given", "taken"}
 LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
 
 
@@ -98,9 +99,21 @@ def test_only_the_command_line_imports_the_site():
             assert not [name for name in imports(path) if name.startswith("rlrepro.course.site")], path
 
 
+def sources():
+    return [path for folder in ("rlrepro", "tests") for path in (ROOT / folder).rglob("*.py")]
+
+
 def test_files_are_small():
-    for path in (*(ROOT / "rlrepro").rglob("*.py"), *(ROOT / "tests").rglob("*.py")):
+    for path in sources():
         assert len(path.read_text().splitlines()) <= 250, path
+
+
+def test_names_of_variables_are_nouns():
+    for path in sources():
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        assert not names & NOT_NOUNS, path
 
 
 def test_the_projects_address_is_the_same_everywhere():

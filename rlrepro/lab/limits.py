@@ -44,10 +44,10 @@ def limit(seconds: float) -> float:
     return seconds * factor
 
 
-def overrun(operation: str, allowed: float, advice: str = "") -> str:
+def overrun(operation: str, timeout: float, advice: str = "") -> str:
     """An error message: what did not end, its limit, and what to do."""
     return (
-        f"{operation} did not end within its limit of {allowed:g} s. {advice + ' ' if advice else ''}"
+        f"{operation} did not end within its limit of {timeout:g} s. {advice + ' ' if advice else ''}"
         f"If this machine is just slow, set {FACTOR}=2 in the environment, which doubles every limit, and run again."
     )
 
@@ -55,13 +55,13 @@ def overrun(operation: str, allowed: float, advice: str = "") -> str:
 @contextmanager
 def waiting_for(operation: str, seconds: float, advice: str = ""):
     """The limit to pass to whatever waits. If it is exceeded, raises TookTooLong, whose message names `operation`."""
-    allowed = limit(seconds)
+    timeout = limit(seconds)
     try:
-        yield allowed
+        yield timeout
     except TookTooLong:  # raised by an inner wait
         raise
     except (TimeoutError, multiprocessing.TimeoutError, subprocess.TimeoutExpired) as error:
-        raise TookTooLong(overrun(operation, allowed, advice)) from error
+        raise TookTooLong(overrun(operation, timeout, advice)) from error
 
 
 @contextmanager
@@ -70,9 +70,9 @@ def locked(path: str | os.PathLike, doing: str):
     from filelock import FileLock
 
     advice = f"Another process holds {path}: it {doing}, or hangs. End that process to release its lock."
-    with waiting_for("the wait for a lock", LOCK_SECONDS, advice) as allowed:
-        lock = FileLock(path, timeout=allowed)
-        lock.acquire(timeout=allowed)
+    with waiting_for("the wait for a lock", LOCK_SECONDS, advice) as timeout:
+        lock = FileLock(path, timeout=timeout)
+        lock.acquire(timeout=timeout)
     try:
         yield
     finally:

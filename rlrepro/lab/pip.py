@@ -17,8 +17,8 @@ def pip(command: str, *arguments: str, python: str | None = None) -> subprocess.
     target_options = ["--only-binary=:all:", "--python-version", python, *(f"--platform={name}" for name in PLATFORMS)]
     command_line = [sys.executable, "-m", "pip", command, *OPTIONS, *(target_options if python else ()), *arguments]
     advice = "The package index is slow or does not respond: try again, or set PIP_INDEX_URL to another one."
-    with waiting_for(f"pip {command}", PIP_SECONDS, advice) as allowed:
-        return subprocess.run(command_line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=allowed)
+    with waiting_for(f"pip {command}", PIP_SECONDS, advice) as timeout:
+        return subprocess.run(command_line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout)
 
 
 def offered(stderr: str) -> list[str]:

@@ -66,17 +66,17 @@ class ReleaseProcess:
 
     def call(self, fn, args, kwargs, seconds: float):
         """Run `fn(*args, **kwargs)` in the process, for at most `seconds` (times RLREPRO_TIMEOUT_FACTOR)."""
-        allowed, start = limit(seconds), time.monotonic()
-        message = pickle.dumps((allowed, cloudpickle.dumps((fn, args, kwargs))))
+        timeout, start = limit(seconds), time.monotonic()
+        message = pickle.dumps((timeout, cloudpickle.dumps((fn, args, kwargs))))
         # Killing the process ends every wait below, even one in the middle of a message.
-        killer = threading.Timer(allowed + GRACE_SECONDS, _kill, [self.process])
+        killer = threading.Timer(timeout + GRACE_SECONDS, _kill, [self.process])
         killer.daemon = True
         killer.start()
         try:
             self.connection.send_bytes(message)
             reply = self._wait()
         except (EOFError, ConnectionError):
-            raise self._death(fn, allowed, time.monotonic() - start) from None
+            raise self._death(fn, timeout, time.monotonic() - start) from None
         except BaseException:  # interrupted: the child is still busy, and must not reply later
             self.close()
             raise
@@ -84,19 +84,19 @@ class ReleaseProcess:
             killer.cancel()
         return self._unpack(reply)
 
-    def _death(self, fn, allowed: float, seconds: float) -> ReleaseDied:
+    def _death(self, fn, timeout: float, seconds: float) -> ReleaseDied:
         """The error for a missing reply, with the last output of the process."""
         with suppress(subprocess.TimeoutExpired):  # it may have closed its connection, but still run
             self.process.wait(limit(END_SECONDS))
         self.close()
         name, code = getattr(fn, "__qualname__", fn), self.process.returncode
-        if seconds >= allowed:
+        if seconds >= timeout:
             advice = (
                 "Its process was killed, with everything that it had started; the next call starts a new one. If the "
                 "function needs longer, call run with a larger `timeout`."
             )
             output = f"Its last output, with the stack of each of its threads:\n{''.join(self.tail).strip()}"
-            return ReleaseTimeout(f"{overrun(f'{name} under {self.label}', allowed, advice)}\n{output}")
+            return ReleaseTimeout(f"{overrun(f'{name} under {self.label}', timeout, advice)}\n{output}")
         ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         output = "".join(list(self.tail)[-KEPT_LINES:]).strip()
         output = f" Its last output:\n{output}" if output else ""
@@ -152,8 +152,8 @@ def _kill(process: subprocess.Popen) -> None:
 def _end(process: subprocess.Popen, connection: Connection) -> None:
     connection.close()
     _kill(process)
-    with waiting_for(f"process {process.pid}, which was killed,", END_SECONDS) as allowed:
-        process.wait(allowed)
+    with waiting_for(f"process {process.pid}, which was killed,", END_SECONDS) as timeout:
+        process.wait(timeout)
     process.stdout.close()
 
 

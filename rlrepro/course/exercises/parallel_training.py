@@ -57,14 +57,14 @@ def environment(my_environment, records):
     script = "import torch; print(torch.get_num_threads())"
     inherited = {name: value for name, value in os.environ.items() if not name.endswith("NUM_THREADS")}
     variables = {name: str(value) for name, value in my_environment.items()}
-    with waiting_for("a process with that environment", ANSWER_SECONDS) as allowed:
+    with waiting_for("a process with that environment", ANSWER_SECONDS) as timeout:
         completed = subprocess.run(
             [sys.executable, "-c", script],
             env=inherited | variables,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
-            timeout=allowed,
+            timeout=timeout,
         )
     if completed.returncode:
         raise Hint(f"With it, Python does not start: {completed.stderr.strip().splitlines()[-1]}")

@@ -51,8 +51,8 @@ def in_a_pool(train, configs) -> list[dict]:
     """A process for each run, each with the threads that torch takes by default."""
     with multiprocessing.get_context("fork").Pool(len(configs)) as pool:
         runs = [pool.apply_async(train, kwds=config) for config in configs]
-        with waiting_for("training runs in a pool", TRAINING_SECONDS) as allowed:
-            return [run.get(allowed) for run in runs]
+        with waiting_for("training runs in a pool", TRAINING_SECONDS) as timeout:
+            return [run.get(timeout) for run in runs]
 
 
 def ours(train, configs) -> list[dict]:

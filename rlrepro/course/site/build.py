@@ -37,9 +37,9 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         stage(Path(run), source, results=results, repository=address())
         call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
         try:
-            with waiting_for("Jupyter Book", BOOK_SECONDS) as allowed:
+            with waiting_for("Jupyter Book", BOOK_SECONDS) as timeout:
                 completed = subprocess.run(
-                    [sys.executable, "-c", call], capture_output=True, text=True, timeout=allowed
+                    [sys.executable, "-c", call], capture_output=True, text=True, timeout=timeout
                 )
         except TookTooLong as error:
             raise BookFailed(str(error)) from error
