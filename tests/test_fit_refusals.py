@@ -24,7 +24,7 @@ from .fit_networks import CHOICE, FRAMES, TIANSHOU, VECTORS
         ({"rollout": None}, "rollout must be a whole number"),
         ({"device_memory_gib": float("inf")}, "gib must be a positive number"),
         ({"device_memory_gib": "8"}, "gib must be a positive number"),
-        ({"rollout": 10**9, "batch_size": 10**9}, "at most 16,777,216 rows at a time"),
+        ({"rollout": 10**9, "batch_size": 10**9}, "at most 16,777,216 transitions at a time"),
         ({"device": "tpu"}, "device must be cuda or cpu"),
         ({"obs_space": CHOICE}, "obs_space must be a gymnasium Box"),
         ({"obs_space": None}, "obs_space must be a gymnasium Box; found None"),
