@@ -40,7 +40,9 @@ class UpdatePlanner:
             limit_bytes(device_memory_gib)
         chunk, minibatch = min(max_batchsize or rollout, rollout), min(batch_size, rollout)
         if max(chunk * self._stages.takes_max_batchsize, minibatch) > MAX_ROWS:
-            raise CannotPlan(f"at most {MAX_ROWS:,} transitions at a time can be planned; found {max(chunk, minibatch):,}")
+            raise CannotPlan(
+                f"at most {MAX_ROWS:,} transitions at a time can be planned; found {max(chunk, minibatch):,}"
+            )
         try:
             peaks = {"collect": self._stages.collect(envs)}
             if self._stages.preprocess:
