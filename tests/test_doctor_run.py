@@ -110,6 +110,25 @@ Killed("MlpPolicy", "CartPole-v1", learning_starts=50, device="cpu").learn(9000)
 
 
 @pytest.mark.slow
+def test_the_first_stages_are_kept_however_soon_after_them_a_process_is_killed(tmp_path):
+    script = """import os
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+class Kill(BaseCallback):
+    def _on_rollout_start(self):
+        if self.num_timesteps >= 32:
+            os.kill(os.getpid(), 9)
+    def _on_step(self):
+        return True
+PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1, device="cpu").learn(100, Kill())
+"""
+    (tmp_path / "train.py").write_text(script)
+    report, status = run([sys.executable, "train.py"], folder=tmp_path)
+    stages = report.notes.stages
+    assert status == 137 and stages["collect"].calls == stages["train"].calls == 2 and stages["train"].seconds > 0
+
+
+@pytest.mark.slow
 def test_truncated_notes_are_reported_and_the_others_used(tmp_path):
     script = """import glob, os, torch
 torch.nn.Linear(3, 3)(torch.ones(7, 3))

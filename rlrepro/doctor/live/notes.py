@@ -168,9 +168,9 @@ class Notes:
         ):
             collection.clear()
 
-    def write_if_due(self) -> None:
-        """Write as often as costs little: a process may be killed at any time."""
-        if self._folder is not None and (start := time.monotonic()) > self._next_write:
+    def write_if_due(self, always: bool = False) -> None:
+        """Write as often as costs little, or `always`: a process may be killed at any time."""
+        if self._folder is not None and ((start := time.monotonic()) > self._next_write or always):
             self.write()
             now = time.monotonic()
             self._next_write = now + min((now - start) / WRITE_SHARE, LONGEST_PAUSE)

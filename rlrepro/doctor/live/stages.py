@@ -9,7 +9,7 @@ from rlrepro.doctor.live.notes import Notes, Stage
 from rlrepro.doctor.live.timing import timed_learning
 
 SHARE = 0.0005  # of the time that reading memory may take
-ALWAYS = 5  # calls of a stage for which memory is read regardless of the cost
+ALWAYS = 5  # calls of a stage for which memory is read and notes are written regardless of the cost
 
 
 class Running(threading.local):
@@ -69,7 +69,7 @@ class Stages:
                     running.end()
                     if opened:
                         self._leave(opened)
-                    self.notes.write_if_due()
+                    self.notes.write_if_due(always=stage.calls <= ALWAYS)  # a Pool may kill this process right after
 
             return staged
 
