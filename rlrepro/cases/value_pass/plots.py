@@ -28,7 +28,7 @@ def plot_peak_against_rows(records: Records):
     for way in ("released", "no_grad", "chunked"):
         peaks = records.along("value_pass.peak", "rows", way=way, network="nature", modules=1)
         exponent = growth_exponent(list(peaks), [peak.value for peak in peaks.values()])
-        figures.draw_line(axes, peaks, COLORS[way], f"{NAMES[way]}: rows$^{{{exponent:.2f}}}$")
+        figures.draw_line(axes, peaks, COLORS[way], f"{NAMES[way]}: size$^{{{exponent:.2f}}}$")
     figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)
     axes.set(xlabel="train batch (timesteps)", ylabel="peak memory of the value pass")
