@@ -10,14 +10,14 @@ from rlrepro.course.site.reference_tabs import plots_of
 from rlrepro.evidence import figures, read_records
 from rlrepro.evidence.figure_html import NARROW, _dark, html
 
-from .conftest import ROOT
+from .conftest import REFERENCE
 
 DARK_PAGE = 0x14 / 255  # about the background of a dark page
 
 
 @pytest.fixture
 def record():
-    (path,) = (ROOT / "results").glob("*/03_slice_sampler.jsonl")
+    path = REFERENCE / "03_slice_sampler.jsonl"
     return next(candidate for candidate in read_records(path) if candidate.unit == "s" and candidate.samples)
 
 
@@ -126,7 +126,7 @@ def test_tick_labels_do_not_touch_on_a_narrow_screen():
 @pytest.mark.slow
 def test_every_figure_of_the_reference_records_has_its_numbers_and_a_distinct_description():
     alts = []
-    for path in sorted((ROOT / "results").glob("*/[0-9]*.jsonl")):
+    for path in sorted(REFERENCE.glob("[0-9]*.jsonl")):
         for name, plot in plots_of(path.stem).items():
             if name == "plot_random_updates":  # its records are in another file
                 continue

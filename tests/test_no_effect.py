@@ -12,9 +12,8 @@ import pytest
 from rlrepro.cases import all_claims
 from rlrepro.evidence import Records, read_records
 
-from .conftest import ROOT
+from .conftest import REFERENCE, ROOT
 
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 TABLE = {row["claim"]: row for row in csv.DictReader((ROOT / "tests" / "no_effect.csv").open())}
 NEUTRAL_AT_0 = ("parallel_training.overhead", "nan_scan.share")
 

@@ -22,9 +22,8 @@ from rlrepro.evidence.rules import (
     weighed,
 )
 
-from .conftest import ROOT
+from .conftest import REFERENCE
 
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 ABOVE = 1.000001
 
 

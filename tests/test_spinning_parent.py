@@ -14,9 +14,8 @@ from rlrepro.cases.spinning_parent.claims import SHORT
 from rlrepro.evidence import Records, read_records
 from rlrepro.lab import Release
 
-from .conftest import ROOT
+from .conftest import REFERENCE
 
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
 CLAIMS = {claim.id: claim for claim in spinning_parent.CLAIMS}
 
 

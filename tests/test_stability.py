@@ -8,9 +8,7 @@ from rlrepro.cases import all_claims
 from rlrepro.evidence import read_records
 from rlrepro.evidence.stability import compare_runs, summary
 
-from .conftest import ROOT
-
-REFERENCE = sorted(ROOT.glob("results/*-cores-*"))[0]
+from .conftest import REFERENCE
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rlrepro.doctor.finding import all_rules
 from rlrepro.doctor.triage import NOT_OURS, describe, load, triage
 from rlrepro.evidence.verdicts import load_runs
 
-from .conftest import ROOT
+from .conftest import REFERENCE, ROOT
 
 TEXTS = [json.loads(line) for line in (ROOT / "tests" / "tracebacks.jsonl").read_text().splitlines()]
 OURS = [sample for sample in TEXTS if sample["problem"]]
@@ -64,7 +64,7 @@ def test_everything_that_a_card_names_exists(problem):
 
 
 def test_a_card_has_the_numbers_of_the_reference_records():
-    runs = load_runs(ROOT / "none", ROOT / "results")
+    runs = load_runs(REFERENCE, ROOT / "none")
     gains = {name: gain(problem["proof"], runs) for name, problem in PROBLEMS.items() if "proof" in problem}
     assert not [text for text in gains.values() if re.match(r"\*\*(.+) → \1\*\*", text)]
     assert NOT_MEASURED not in gains.values()

@@ -106,6 +106,7 @@ def visited(browser, site, name) -> Visit:
     visit.figures, visit.drawings = evaluate_all(".plot svg.narrow", FIGURES), page.locator(".plot svg.drawing").count()
     page.set_viewport_size({"width": 1280, "height": 900})
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.evaluate("document.getAnimations().forEach(animation => animation.finish())")  # labels fade to their color
     visit.inks = evaluate_all(".plot svg.wide text", INKS)
     visit.contrasts = evaluate_all("main td, main th, main p, main label", CONTRAST)
     context.close()

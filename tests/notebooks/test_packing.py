@@ -9,16 +9,15 @@ import pytest
 from rlrepro.evidence.packing import NotComplete, pack
 from rlrepro.evidence.records import read_records
 
-from ..conftest import ROOT
+from ..conftest import REFERENCE
 
 CHAPTER = "09_parallel_env"
 
 
 @pytest.fixture
 def run(tmp_path):
-    (reference,) = (ROOT / "results").glob(f"*/{CHAPTER}.jsonl")
     (tmp_path / "run").mkdir()
-    shutil.copy(reference, tmp_path / "run")
+    shutil.copy(REFERENCE / f"{CHAPTER}.jsonl", tmp_path / "run")
     return tmp_path / "run"
 
 

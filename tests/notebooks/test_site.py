@@ -24,7 +24,7 @@ from rlrepro.doctor.finding import all_rules
 from rlrepro.evidence import MissingRecord, Records, read_records
 from rlrepro.evidence.verdicts import MachineRun, load_runs
 
-from ..conftest import ROOT
+from ..conftest import REFERENCE, ROOT
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_a_run_without_a_notebook_is_named(run, tmp_path):
 
 @pytest.mark.slow
 def test_each_of_several_machines_has_a_tab_with_its_figures(tmp_path):
-    (reference,) = (ROOT / "results").glob("*/02_logp_old_oom.jsonl")
+    reference = REFERENCE / "02_logp_old_oom.jsonl"
     for name in ("one", "two"):
         (tmp_path / "results" / name).mkdir(parents=True)
         shutil.copy(reference, tmp_path / "results" / name)
@@ -187,8 +187,7 @@ def test_the_command_line_names_the_missing_notebook(run_cli, run, tmp_path):
 
 
 def test_a_page_about_gpus_says_whether_one_was_measured_on():
-    (reference,) = (ROOT / "results").glob("*/07_your_own_code.jsonl")
-    record = read_records(reference)[-1]
+    record = read_records(REFERENCE / "07_your_own_code.jsonl")[-1]
     machine = record.machine.model_copy(update={"gpu": "a card"})
     on_cpu, on_card = (
         MachineRun(device, Records([record.model_copy(update={"machine": machine, "device": device})]))
