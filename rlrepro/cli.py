@@ -29,7 +29,7 @@ def main():
 
 @main.command()
 @click.argument("releases", nargs=-1)
-@click.option("--python", type=click.Choice(PYTHONS), help="For this Python on x86-64 Linux, not yours.")
+@click.option("--python", type=click.Choice(PYTHONS), help="Fetch for this Python on x86-64 Linux.")
 def fetch(releases, python):
     """Download old releases of the libraries. RELEASES are given as name==version; by default, all that the notebooks
     use. They are then available without a network. Exits with 1 if any of them could not be downloaded."""
@@ -59,7 +59,7 @@ def fetch(releases, python):
 @click.option(
     "--installed",
     type=FILE,
-    help="Output of `python3 -m pip list --format=freeze` on the target. By default, only torch is installed there.",
+    help="Output of `python3 -m pip list --format=freeze` on the target. Default: assume only torch there.",
 )
 def carry(folder, python, installed):
     """Bundle what a machine without a network needs. FOLDER then holds everything that the notebooks require, apart
@@ -85,11 +85,11 @@ def carry(folder, python, installed):
 @click.option("--write", is_flag=True, help="Update the fixes' lists of tested releases.")
 def matrix(only, wheel, records, write):
     """Test the fixes with releases of their libraries. Each release gets a separate environment. ONLY selects releases
-    by their beginning ("tianshou", "torchrl==0.6"). Needs uv, and downloads gigabytes."""
+    by prefix ("tianshou", "torchrl==0.6"). Needs uv, and downloads gigabytes."""
     from rlrepro.evidence.compatibility.command import UvMissing, update_fixes
 
     if not wheel and not write:
-        raise click.UsageError("give the --wheel to test (`make dist` builds one), or --write")
+        raise click.UsageError("pass the --wheel to test (`make dist` builds one), or --write")
     try:
         for line in update_fixes(only, wheel, records, write):
             click.echo(line)
@@ -104,14 +104,17 @@ def matrix(only, wheel, records, write):
 @click.option("--size", type=(str, int), multiple=True, help="A size of the update in FILE.")
 @click.option("--rollout", type=int, help="Transitions collected between updates; 2048 by default.")
 @click.option("--batch-size", type=int, help="Samples per gradient step; 64 by default.")
-@click.option("--max-batchsize", type=int, help="Samples per pass without gradients (tianshou only; 256 by default).")
+@click.option(
+    "--max-batchsize", type=int, help="Samples per forward pass without gradients (tianshou; 256 by default)."
+)
 @click.option("--library", help="tianshou-ppo (the default), tianshou-a2c, sb3-ppo or torchrl-ppo.")
 @click.option("--envs", type=int, help="Environments that are stepped together; 1 by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def fit(target, gib, as_json, **options):
     """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
-    FILE is a script whose update is marked with rlrepro.fit.plannable, or called make and step; any other is run, with
-    ARGUMENTS (after --), until it has learned a little. MODULE:FUNCTION returns (actor, critic, obs_space, act_space).
+    FILE is a script that marks its update with rlrepro.fit.plannable, or defines make and step; other scripts are run,
+    with ARGUMENTS (after --), until they have learned a little. MODULE:FUNCTION returns (actor, critic, obs_space,
+    act_space).
     """
     from rlrepro.fit import CannotPlan
     from rlrepro.fit.command import describe_plan
@@ -130,12 +133,12 @@ def fit(target, gib, as_json, **options):
 @click.option("--ignore", multiple=True, help="Skip rules whose code starts with this. Can be repeated.")
 @click.option("--exclude", multiple=True, help="Skip files whose path matches this pattern. Can be repeated.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
-@click.option("--explain", metavar="CODE", help="Explain a rule; all lists the codes.")
+@click.option("--explain", metavar="CODE", help="Explain a rule; 'all' lists the codes.")
 @click.option("--fix", is_flag=True, help="Show the fixes that are safe to write as a diff, and ask before writing.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--run", "run_it", is_flag=True, help="Run the training command given after --, and watch it.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: stop after this time.")
-@click.option("--try", "try_it", is_flag=True, help="Like --run, then again with each fix in its environment.")
+@click.option("--try", "try_it", is_flag=True, help="As --run, and run again with each fix in its environment.")
 def doctor(paths, explain, run_it, seconds, try_it, **options):
     """Find memory and speed problems in a project. The .py and .ipynb files at PATHS (by default, the working
     directory) are read, but never run.
@@ -165,7 +168,7 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
 @main.command()
 @click.argument("file", type=click.File(), default="-")
 def triage(file):
-    """Say which documented problem a traceback or a description fits. FILE holds it; by default, standard input.
+    """Say which documented problem a traceback or a description fits. FILE holds the text; by default, standard input.
     Exits with 1 if it fits none."""
     from rlrepro.doctor.triage import describe
 

@@ -4,6 +4,8 @@ LIKELY    title: (codes, releases, text)
 UNLIKELY  title: (releases, text)
 """
 
+from .doctor_corpus import datasets
+
 EPISODE = """
 import numpy as np
 import torch
@@ -80,6 +82,19 @@ def update(critic, optimizer, states, returns):
     {}
     return advantages
 """
+ACTING = """
+import torch
+class Agent:
+    def {}(self, states):
+        values = self.net(states)
+        return values.detach().cpu().numpy()
+"""
+MODEL = """
+import torch
+def training_step(self, embedding, importance_samples{}):
+    prior, posterior = self.core.forward(embedding, importance_samples)
+    return prior.detach()
+"""
 SPLIT_ELSEWHERE = """
 import torch
 class Algorithm:
@@ -151,31 +166,8 @@ while True:
     loss = net(queue.get()).mean()
     {}
 """
-DATASET = """
-import torch
-from torch.utils.data import DataLoader, Dataset
-class Rollout(Dataset):
-    def __getitem__(self, index):
-        return {}
-def rollouts():
-    return Rollout(data)
-for batch in DataLoader(Rollout(data), batch_size=64, shuffle=True):
-    loss(batch).backward()
-"""
-MADE_DATASET = """
-import torch
-from torch.utils.data import DataLoader, Dataset
-class Rollout(Dataset):
-    def __getitem__(self, index):
-        return self.states[index]
-class Environment:
-    def dataset(self):
-        return {}
-for batch in DataLoader(environment.dataset(), batch_size=64, shuffle=True):
-    loss(batch).backward()
-"""
 
-LIKELY = {
+LIKELY = datasets.LIKELY | {
     "lists of an episode in a dictionary": ({"TO001"}, {}, EPISODE.format('episode["states"].append(state)')),
     "a list that a caller passes": ({"TO001"}, {}, CALLER.format("[sample[0] for sample in minibatch]")),
     "an observation of each agent": ({"TO001"}, {}, "import torch\ndef act(obs_n):\n    return torch.tensor(obs_n)"),
@@ -191,6 +183,8 @@ LIKELY = {
         "import torchrl\nfor batch in collector:\n    self.advantage_module(batch)\n    optim.step()",
     ),
     "values that are detached": ({"RO001"}, {}, DETACHED.format("optimizer.zero_grad()")),
+    "values of a method that computes them": ({"RO001"}, {}, ACTING.format("values_of")),
+    "samples that pass through a model": ({"RO001"}, {}, MODEL.format("")),
     "a loss of what a method splits": ({"RO001"}, {}, SPLIT_ELSEWHERE.format("obs")),
     "values of what another function splits": ({"RO001"}, {}, RETURNED.format("states")),
     "logits of what a loader splits": ({"RO001"}, {}, LOADER.format('data["logits"] = policy(data["obs"])')),
@@ -199,16 +193,10 @@ LIKELY = {
     "epochs on everything by a method": ({"RO002"}, {}, EPOCHS.format("loss = self.compute_loss(data)")),
     "processes that play with a network": ({"PT001"}, {}, PLAYERS.format("env.step(net(state))")),
     "one process beside a training run": ({"PT001"}, {}, BESIDE.format("loss.backward()")),
-    "a data set over tensors": (
-        {"TO004"},
-        {},
-        DATASET.format('{"obs": self.obs[index], "action": self.actions[index]}'),
-    ),
-    "a data set over tensors that a method returns": ({"TO004"}, {}, MADE_DATASET.format("Rollout(data)")),
     "a setting for anomaly detection": ({"TO002"}, {}, 'config = {"lr": 1e-3, "set_detect_anomaly": True}'),
 }
 
-UNLIKELY = {
+UNLIKELY = datasets.UNLIKELY | {
     "arrays of an episode in a dictionary": ({}, EPISODE.format('episode["states"] = np.stack(states)')),
     "an array that a caller passes": ({}, CALLER.format("np.array([sample[0] for sample in minibatch])")),
     "an observation of one agent": ({}, "import torch\ndef act(obs):\n    return torch.tensor(obs)"),
@@ -224,6 +212,9 @@ UNLIKELY = {
         "import torch\nfor batch in collector:\n    self.advantage_module(batch)\n    optim.step()",
     ),
     "values that are learned from as well": ({}, DETACHED.format("(values - returns).mean().backward()")),
+    "values that an agent acts on": ({}, ACTING.format("__call__")),
+    "values of a tree search": ({}, ACTING.format("search_minibatch")),
+    "a number of samples": ({}, MODEL.format(": int = 1")),
     "a loss of a part of what a method splits": ({}, SPLIT_ELSEWHERE.format("obs[:8]")),
     "values of something that nothing splits": ({}, RETURNED.format("goals")),
     "a loader of everything": ({}, LOADER.format("pass")),
@@ -232,7 +223,5 @@ UNLIKELY = {
     "epochs on samples by a method": ({}, EPOCHS.format("loss = self.compute_loss(self.buffer.sample(64))")),
     "processes that play at random": ({}, PLAYERS.format("env.step(env.action_space.sample())")),
     "one process beside a parent that waits": ({}, BESIDE.format("print(loss)")),
-    "a data set of files": ({}, DATASET.format("torch.load(self.paths[index])")),
-    "a data set of files that a method returns": ({}, MADE_DATASET.format("ImageFolder(data)")),
     "a setting against anomaly detection": ({}, 'config = {"lr": 1e-3, "set_detect_anomaly": False}'),
 }

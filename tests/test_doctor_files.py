@@ -38,6 +38,31 @@ def test_a_notebook_is_read_by_cells_with_its_magics(tmp_path):
     assert (finding.cell, finding.line, finding.column) == (3, 3, 14) and "a.ipynb:cell 3:3:14" in str(finding)
 
 
+@pytest.mark.parametrize(
+    "cell", ["%%bash\nif true; then\n  ls\nfi", "%%writefile a.py\ndef f():\n    pass", "x = (1 2\n" * 20]
+)
+def test_a_cell_that_is_not_python_does_not_hide_the_others(tmp_path, cell):
+    (tmp_path / "a.ipynb").write_text(notebook(("code", cell), ("code", PPO)))
+    report = examine([tmp_path], versions=OLD)
+    assert [finding.cell for finding in report.findings] == [1]
+    assert [file.why for file in report.left_out] == ["read without lines that can't be parsed: cell 0"] * (
+        "1 2" in cell
+    )
+
+
+def test_code_below_a_magic_that_runs_it_is_read(tmp_path):
+    (tmp_path / "a.ipynb").write_text(notebook(("code", "%%time\nfor i in range(3):\n    print(i)\n" + PPO)))
+    assert codes(examine([tmp_path], versions=OLD)) == {"TS001"}
+
+
+def test_a_folder_of_environments_is_read_and_one_of_packages_is_not(tmp_path):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "train.py").write_text("# coding: future_fstrings\n" + PPO)
+    assert codes(examine([tmp_path], versions=OLD)) == {"TS001"}
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    assert examine([tmp_path], versions=OLD).read == 0
+
+
 def test_any_tree_is_read(tmp_path):
     """Files that are damaged, huge, looping or in other encodings are read or left out with a reason."""
     (tmp_path / "latin.py").write_bytes("# -*- coding: latin-1 -*-\n# é\n".encode("latin-1") + PPO.encode())

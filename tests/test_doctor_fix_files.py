@@ -102,7 +102,7 @@ def test_the_diff_comes_first(tmp_path, run_cli):
     path.write_text(CACHE)
     preview = run_cli("doctor", "--fix", "train.py", stdin=-3)
     assert preview.returncode == 1 and "+buffer = ReplayBuffer(" in preview.stdout
-    assert "add --yes to write it" in preview.stdout
+    assert "add --yes to write the changes" in preview.stdout
     assert path.read_text() == CACHE
     confirmed = run_cli("doctor", "--fix", "--yes", "train.py")
     assert confirmed.returncode == 0 and "wrote 1 file" in confirmed.stdout
@@ -130,7 +130,7 @@ env = GymEnv("Shop-v0")
 """
     (tmp_path / "shop.py").write_text(needs_decision)
     result = run_cli("doctor", "--fix", "--yes", ".")
-    assert result.returncode == 1 and "decide yourself: shop.py:4:7 LA001" in result.stdout
+    assert result.returncode == 1 and "fix by hand: shop.py:4:7 LA001" in result.stdout
     grows = CACHE.replace("buffer.sample()", "buffer.extend(rows)\n    buffer.sample()") + "rows = []\n"
     (tmp_path / "train.py").write_text(grows)
     result = run_cli("doctor", "--fix", "--yes", ".")

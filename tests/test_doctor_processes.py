@@ -29,7 +29,7 @@ def test_seconds_of_threads():
             sampler.sample()
         crowd = sampler.crowd
         assert 0.1 < crowd.ran_seconds + crowd.waited_seconds < 1.5
-        assert crowd.processes == 1 and crowd.crowded_looks == 0
+        assert crowd.processes == 1 and crowd.crowded_samples == 0
     finally:
         child.kill()
         child.wait()

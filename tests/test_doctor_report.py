@@ -48,6 +48,9 @@ def test_reading_no_file_is_not_a_success(tmp_path, run_cli):
     (tmp_path / "bad.py").write_text("x = (\n1,,\n2)")
     completed = run_cli("doctor", tmp_path)
     assert completed.returncode == 2 and "0 files read, 1 not read in full" in completed.stdout
+    (tmp_path / "bad.py").unlink()
+    completed = run_cli("doctor", tmp_path)
+    assert completed.returncode == 2 and f"no Python file or notebook in {tmp_path}" in completed.stderr
 
 
 def test_a_finding_is_printed_without_heavy_imports(tmp_path):

@@ -41,7 +41,7 @@ def test_a_finding_of_a_run(tmp_path, run_cli):
     (tmp_path / "train.py").write_text(SMALL)
     result = doctor(run_cli, "--", sys.executable, "train.py")
     assert result.returncode == 1 and "trained" in result.stdout
-    assert "train.py:4:1: RUN002 1,000 samples at once in train.py:4 (<module>)" in result.stdout
+    assert "train.py:4:1: RUN002 a network got 1,000 samples at once in train.py:4 (<module>)" in result.stdout
     assert "rlrepro doctor --explain RUN002" in result.stdout
     assert run_cli("doctor", "--explain", "RUN002").returncode == 0
 
@@ -90,7 +90,7 @@ def test_children_are_watched(tmp_path, method):
     (tmp_path / "train.py").write_text(MANY.format(method=method))
     report, status = run([sys.executable, "train.py"], folder=tmp_path)
     assert status == 0 and report.notes.passes["with gradients"].rows == 30
-    assert report.crowd.looks > 3
+    assert report.crowd.samples > 3
 
 
 @pytest.mark.slow

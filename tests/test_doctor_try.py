@@ -60,7 +60,8 @@ def test_imports_between_two_processes_do_not_count():
 def test_workers_that_step_environments_are_not_trainings():
     worker = Activity(1.0, 11.0, [10.0, 0.0, 0.0, 0.0, 0.0], counts={"environment steps": 999})
     progress = Progress.of(notes(worker, activity(1.0, 11.0, 5.0, gradients=7, steps=50)))
-    assert progress.done.counts == {LEARNS: 7, "environment steps": 50} and progress.busy_seconds == pytest.approx(10.0)
+    assert progress.completed.counts == {LEARNS: 7, "environment steps": 50}
+    assert progress.busy_seconds == pytest.approx(10.0)
 
 
 def test_without_gradient_steps_the_most_expensive_kind_of_work_is_counted():

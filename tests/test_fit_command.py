@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from rlrepro.fit import CannotPlan
 from rlrepro.fit.command import describe_plan
 
 BUILDER = """
@@ -19,6 +20,12 @@ def fails():
 def leaves():
     raise SystemExit
 """
+
+
+def test_options_of_networks_are_refused_for_a_file(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    with pytest.raises(CannotPlan, match=r"--batch-size is for MODULE:FUNCTION.*--size batch_size 64"):
+        describe_plan(str(tmp_path / "train.py"), 8, batch_size=32, rollout=None)
 
 
 @pytest.mark.slow

@@ -193,7 +193,7 @@ def test_code_that_cant_be_planned_is_named_with_its_line(step, device, message)
     "change, message",
     [
         ({"batch_size": 0}, "batch_size must be a whole number"),
-        ({"rows": 8}, "step has no size rows; its sizes are batch_size"),
+        ({"rows": 8}, "make and step have no size rows; their sizes are batch_size"),
         ({"device": "tpu"}, "device must be cuda or cpu"),
         ({"step": 3}, "step must be a function"),
         ({"step": lambda state, rows: None}, r"called as <lambda>\(state\): missing a required argument: 'rows'"),

@@ -158,7 +158,7 @@ def test_a_release_that_does_not_exist_lists_those_that_do(empty_cache):
 def test_a_file_with_another_hash_is_refused(empty_cache, monkeypatch):
     wrong = {"tianshou==1.0.0": ["tianshou==1.0.0 --hash=sha256:" + "0" * 64]}
     monkeypatch.setattr("rlrepro.lab.overlays.known_releases", lambda: wrong)
-    with pytest.raises(ReleaseUnavailable, match="another hash"):
+    with pytest.raises(ReleaseUnavailable, match="whose hash is not the pinned one"):
         install("tianshou==1.0.0")
     assert not overlay_folder("tianshou==1.0.0").exists()
 

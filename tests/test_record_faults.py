@@ -12,7 +12,7 @@ DAMAGES = {
     "no key": (lambda record: record["setting"].pop("rows"), "peak is declared with the keys release, rows"),
     "another unit": (lambda record: record.update(unit="s"), "peak is declared in 'B'; found 's'"),
     "zero": (lambda record: record.update(value=0), "peak is in 'B' and can't be 0"),
-    "below zero": (lambda record: record.update(value=-1), "-1 is below 0, which no value in 'B' can be"),
+    "below zero": (lambda record: record.update(value=-1), "-1 is below 0; values in 'B' can't be"),
 }
 
 

@@ -61,7 +61,7 @@ def test_several_numbers_that_disagree_make_a_claim_true_in_part():
     assert rule.judge(Finding("", [3, 4], conditions)).outcome == "supported"
     assert rule.judge(Finding("", [1, 2], conditions)).outcome == "refuted"
     verdict = rule.judge(Finding("one and another", [1, 4], conditions))
-    assert verdict == Verdict("partly", "one and another", "of one only; supported from 3 on")
+    assert verdict == Verdict("partly", "one and another", "of one only; supported at 3 or more")
 
 
 @pytest.mark.parametrize("interval, firm", [((2.0, 2.9), True), ((2.0, 3.1), False), ((3.0, 9.0), True), (None, True)])
@@ -80,7 +80,7 @@ def test_a_claim_is_not_judged_where_its_premise_does_not_hold():
     size = iter([1.0, 9.0])
     premise = Premise("the slowdown", lambda _: Finding("1.2 times", [next(size)]), at_least(2))
     claim = Claim("A", "", "", "", lambda _: Verdict("refuted", "f", "w"), exactly("all of it"), premise)
-    reason = "the slowdown does not occur on this machine; it counts from 2 on"
+    reason = "the slowdown does not occur on this machine; it counts at 2 or more"
     assert claim.verdict(Records()) == Verdict(UNTESTED, "1.2 times", reason)
     assert claim.verdict(Records()) == Verdict("refuted", "f", "w; all of it")
 

@@ -72,7 +72,7 @@ def test_an_older_release_needs_no_fix_and_the_error_says_so():
             return str(error)
 
     with Release(f"torchrl=={SLEEPING}") as release:
-        assert f"found {SLEEPING}" in (message := release.run(error)) and "sleeps by itself" in message
+        assert f"found {SLEEPING}" in (message := release.run(error)) and "already sleeps" in message
 
 
 @pytest.mark.slow

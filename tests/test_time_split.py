@@ -78,7 +78,7 @@ def test_a_loop_by_hand():
     with watch(show=False) as report:
         loop()
     expect(report.split, environment=1, inference=2, learning=4, rest=0.5)
-    assert Progress.of(report.notes).done.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
+    assert Progress.of(report.notes).completed.counts == {"environment steps": ROUNDS, "gradient steps": ROUNDS}
     assert "learning 5" in str(report) and "watching itself took at least" in str(report)
 
 
@@ -103,7 +103,7 @@ def test_samples():
     with watch(show=False) as report:
         loop(sample=buffer.sample)
     expect(report.split, environment=1, inference=2, learning=4, sampling=1, rest=0.5)
-    assert Progress.of(report.notes).done.counts["buffer samples"] == ROUNDS
+    assert Progress.of(report.notes).completed.counts["buffer samples"] == ROUNDS
 
 
 def test_stable_baselines3():
@@ -112,7 +112,7 @@ def test_stable_baselines3():
     steps = 4 * ROUNDS
     with watch(show=False) as report:
         DQN("MlpPolicy", Slow(), learning_starts=0, train_freq=4, batch_size=4, device="cpu").learn(steps)
-    progress = Progress.of(report.notes).done
+    progress = Progress.of(report.notes).completed
     assert progress.counts["environment steps"] == steps and progress.counts["gradient steps"] == ROUNDS
     split = report.split
     assert split["environment"] == pytest.approx(steps * NAP, rel=0.2) and min(split.values()) > 0
@@ -127,10 +127,10 @@ def test_torchrl_and_tianshou_environments_are_counted_by_copies():
         vector = DummyVectorEnv([Slow] * 3)
         vector.reset()
         vector.step(np.zeros(3, int))
-    assert Progress.of(report.notes).done.counts == {"environment steps": 3}
+    assert Progress.of(report.notes).completed.counts == {"environment steps": 3}
     with watch(show=False) as report:
         SerialEnv(2, lambda: GymEnv("CartPole-v1")).rollout(5)
-    assert Progress.of(report.notes).done.counts == {"environment steps": 10}
+    assert Progress.of(report.notes).completed.counts == {"environment steps": 10}
 
 
 @pytest.mark.slow
@@ -228,6 +228,6 @@ def test_a_compiled_network_and_an_optimizer_with_a_closure():
 
     with watch(show=False) as report:
         optimizer.step(closure)
-    assert Progress.of(report.notes).done.counts == {"gradient steps": 1}
+    assert Progress.of(report.notes).completed.counts == {"gradient steps": 1}
     before = len(torch.optim.Optimizer.__init__.__globals__["_global_optimizer_post_hooks"])
     assert before == 0

@@ -148,7 +148,7 @@ def test_trend(seconds, grows):
 
 
 def crowd(**options):
-    values = {"looks": 10, "crowded_looks": 8, "runnable": 6.0, "busy_processes": 4.0}
+    values = {"samples": 10, "crowded_samples": 8, "runnable": 6.0, "busy_processes": 4.0}
     values |= {"seconds": 1.0, "oversubscribed_seconds": 0.5}
     return Crowd(cores=2, **values | options)
 

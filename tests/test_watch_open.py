@@ -66,8 +66,8 @@ def test_a_value_network_that_gets_the_whole_train_batch():
     with Release(f"ray=={metadata.version('ray')}", environment=ONE_THREAD) as release:
         ((code, message),) = release.run(messages_by_code, update, "released", 200, 16).items()
         assert release.run(messages_by_code, update, "chunked", 200, 16) == {}
-    assert code == "RUN010" and message.startswith("202 timesteps at once in ray/rllib/")
-    assert message.endswith("next to minibatch_size 16")
+    assert code == "RUN010" and message.startswith("a network got 202 timesteps at once in ray/rllib/")
+    assert message.endswith("against minibatch_size 16")
 
 
 def notes(name, trained=10.0, **spent):

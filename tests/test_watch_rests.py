@@ -70,9 +70,9 @@ def test_the_unseen_part_of_a_run_is_estimated(short_rests):
     assert watched[:3] == [True] * 3 and watched.count(False) > 20
     assert watched[watched.index(False) :].count(True) >= 2, "it looked again, more than once"
     progress = Progress.of(report.notes)
-    assert progress.done.counts == {"environment steps": 40 * COLLECTED, "gradient steps": 40 * LEARNED}
+    assert progress.completed.counts == {"environment steps": 40 * COLLECTED, "gradient steps": 40 * LEARNED}
     total_seconds = sum(report.split.values())
-    assert total_seconds + progress.done.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
+    assert total_seconds + progress.completed.watching_seconds == pytest.approx(progress.seconds, rel=0.02)
     assert report.split["environment"] / total_seconds == pytest.approx(0.5, abs=0.1)
     assert report.split["learning"] / total_seconds == pytest.approx(0.5, abs=0.1)
     assert 0.1 < progress.watched < 0.6 and f"watched      {progress.watched:.1%} of that time" in str(report)
@@ -134,7 +134,7 @@ def test_the_end_of_a_run_that_rests_is_estimated_too(short_rests, monkeypatch):
         train(10)
         rested = not any(replaced())
     progress = Progress.of(report.notes)
-    assert rested and progress.done.estimated_seconds > 10 * 2 * NAP * COLLECTED
+    assert rested and progress.completed.estimated_seconds > 10 * 2 * NAP * COLLECTED
     assert progress.busy_seconds == pytest.approx(progress.seconds, rel=0.02)
 
 
@@ -152,7 +152,8 @@ def test_the_cycle_in_which_it_wakes_is_not_a_window(short_rests):
                 optimizer.step()
             time.sleep(2 * NAP * COLLECTED * LEARNED)
     split, progress = report.split, Progress.of(report.notes)
-    assert progress.done.counts == {"environment steps": 25, "gradient steps": 25 * LEARNED} and progress.watched < 0.9
+    assert progress.completed.counts == {"environment steps": 25, "gradient steps": 25 * LEARNED}
+    assert progress.watched < 0.9
     assert split["learning"] / progress.busy_seconds == pytest.approx(0.5, abs=0.1)
 
 
@@ -163,7 +164,7 @@ def test_steps_after_learning_are_watched(short_rests):
             Slow().step(0)
         assert all(replaced())
     progress = Progress.of(report.notes)
-    assert progress.done.counts["environment steps"] == progress.done.counts["gradient steps"] * 2 + 200
+    assert progress.completed.counts["environment steps"] == progress.completed.counts["gradient steps"] * 2 + 200
     assert report.split["environment"] > 100 * NAP
 
 

@@ -14,7 +14,8 @@ PRECISIONS = {"float32": torch.float32, "float16": torch.float16}
 PAGE = """<div id="__ID__" class="rlrepro-calculator">
 <p><label>network <select name="network"></select></label>
 <label>precision <select name="precision"></select></label>
-<label>card, GiB <input name="gib" type="number" min="0.25" step="0.25" value="__GIB__" style="width: 5em"></label></p>
+<label>GPU memory, GiB
+<input name="gib" type="number" min="0.25" step="0.25" value="__GIB__" style="width: 5em"></label></p>
 <p><label>rows per gradient step <input name="rows" type="range" step="0.01"></label></p>
 <p aria-live="polite"></p><div></div></div>
 <script>(() => {
@@ -46,7 +47,7 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
     status.textContent = `${rows.toLocaleString("en")} rows: ` +
       (failing ? `${failing[0]} does not fit` : "fits") + ` on ${field.gib.value} GiB. ` +
       (maxRows ? `The largest that fits is ${maxRows === end ? "at least " : ""}${maxRows.toLocaleString("en")}.`
-            : "Not even the smallest number fits.");
+            : "Not even the smallest number of rows fits.");
     const scale = 95 / Math.max(limit, ...needed.map(([, bytes]) => bytes));
     bars.innerHTML = needed.map(([name, bytes]) =>
       `<div>${name}: ${(bytes / GIB).toPrecision(3)} GiB</div><div style="position: relative; height: 1em">` +
@@ -79,7 +80,7 @@ def tables(make_plan: Callable[..., Plan], networks: Iterable[str], rows: Iterab
 
 
 def calculator(plans: dict, *, gib: float = 8, rows: int = 256) -> HTML:
-    """The calculator, set to a card of `gib` GiB and minibatches of `rows`. It interpolates between the plans."""
+    """The calculator, set to a GPU of `gib` GiB and minibatches of `rows`. It interpolates between the plans."""
     values = {"id": f"calculator-{uuid4().hex}", "plans": json.dumps(plans), "gib": f"{gib:g}", "rows": str(rows)}
     page = PAGE
     for name, value in {**values, "buggy": BUGGY, "upstream": UPSTREAM}.items():

@@ -16,7 +16,13 @@ PATH, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=
 @click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 @click.option("--out", type=PATH, default=LATEST, show_default=True, help="Folder for the results.")
 @click.option(
-    "-p", "--parameter", "parameters", type=(str, str), multiple=True, metavar="NAME VALUE", help="Set a parameter."
+    "-p",
+    "--parameter",
+    "parameters",
+    type=(str, str),
+    multiple=True,
+    metavar="NAME VALUE",
+    help="Set a notebook parameter.",
 )
 @click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
 def reproduce(only, profile, device, out, parameters, notebooks):
@@ -45,12 +51,13 @@ def verdicts(folder, as_json):
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def stability(runs):
-    """Compare the verdicts of several runs on one machine, given their folders. Exits with 1 if firm ones differ."""
+    """Compare the verdicts of several runs on one machine, given their folders. Exits with 1 if firm verdicts
+    differ."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.command import print_stability
 
     if len(set(runs)) < 2:
-        raise click.UsageError("name two or more folders to compare")
+        raise click.UsageError("pass two or more folders to compare")
     sys.exit(print_stability(runs, all_claims()))
 
 

@@ -123,7 +123,7 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
     panels[1].text(
         steps / 2,
         cores + 0.2,
-        "time →    a colour for each run; filled: at work; hatched: "
+        "time →    a color for each run; filled: at work; hatched: "
         "spinning while it waits for a thread that has no core",
         ha="center",
         va="top",

@@ -26,7 +26,7 @@ def live_layers(*modes: str):
         axes.set_xlim(-2, max(map(len, by_mode.values())))
         axes.set_ylim(-0.2, LAYERS + 2)
         summaries.append(f"{mode}: at most {peak} of the {LAYERS + 1} outputs at once")
-    caption = "time →   orange: being computed; blue: being read; grey: kept for later"
+    caption = "time →   orange: being computed; blue: being read; gray: kept for later"
     axes.text(0, -0.4, caption, va="top", fontsize=9)
     axes.set_ylim(-1.2, LAYERS + 2)
     figure.described = f"A drawing of a network of {LAYERS} layers, operator by operator. {'. '.join(summaries)}."
@@ -56,7 +56,7 @@ def live_by_moment(mode: str) -> list[dict[int, str]]:
 
 def caching_allocator():
     """What a program has in tensors and what torch has reserved, before, during and after a peak."""
-    figure, axes = drawing("Freed by tensors, kept by torch's allocator", height=3)
+    figure, axes = drawing("Freed tensors, memory kept by torch's allocator", height=3)
     moments = (("weights", 2, 2), ("at the peak", 9, 10), ("after it", 2, 10), ("empty_cache()", 2, 2))
     for column, (name, live, reserved) in enumerate(moments):
         x = 3 * column
@@ -64,7 +64,7 @@ def caching_allocator():
             color = figures.BUGGY if block < live else figures.UPSTREAM if block < reserved else FREE
             axes.add_patch(Rectangle((x, 0.5 * block), 2, 0.44, facecolor=color))
         axes.text(x + 1, 6.2, name, ha="center", va="bottom", fontweight="bold", fontsize=10)
-    caption = "orange: in tensors; blue: reserved for the next tensor, and shown as used by nvidia-smi; grey: free"
+    caption = "orange: in tensors; blue: reserved for the next tensor, and shown as used by nvidia-smi; gray: free"
     axes.text(0, -0.3, caption, va="top", fontsize=9)
     axes.set_xlim(-0.2, 11.4)
     axes.set_ylim(-1, 7)

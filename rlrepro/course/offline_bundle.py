@@ -98,7 +98,7 @@ def carry(folder: Path, python: str, on_target: Mapping[str, str] | None = None)
     """
     wheels = folder / "wheels"
     if wheels.is_dir() and any(wheels.iterdir()):
-        raise CannotCarry(f"{wheels} is not empty: remove it, or name another folder")
+        raise CannotCarry(f"{wheels} is not empty: remove it, or choose another folder")
     bundled = missing_packages(requirements(), python, on_target or {})
     for release in known_releases():
         install(release, python, folder / "cache")

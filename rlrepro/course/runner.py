@@ -50,7 +50,7 @@ def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[P
     """The notebooks with these numbers ("02") or names; all if none are given. Raises UnknownNotebook."""
     notebooks = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not notebooks:
-        raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or name its folder")
+        raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or pass its folder")
     selected = set()
     for name in only:
         matching = {path for path in notebooks if name in (path.stem, path.stem.split("_")[0])}

@@ -38,8 +38,10 @@ def check(paths: Sequence[Path], select, ignore, exclude, form: str, fix: bool, 
         )
     except (ValueError, FileNotFoundError) as error:  # UnknownCode is a ValueError
         raise click.UsageError(str(error)) from None
+    if not (scan.read or scan.left_out):
+        raise click.UsageError(f"no Python file or notebook in {', '.join(map(str, paths))}")
     click.echo(FORMATS[form](scan))
-    if scan.left_out and not scan.read:
+    if not scan.read:
         return UNREADABLE
     if not scan.findings:
         return 0
@@ -54,18 +56,21 @@ def write_fixes(scan: Scan, yes: bool) -> int:
     changed = {str(file.path) for file in files}
     for finding in scan.findings:
         if finding not in scan.fixable or finding.path not in changed:
-            click.echo(f"not fixed automatically, decide yourself: {finding.place} {finding.code}")
+            click.echo(f"not fixed automatically; fix by hand: {finding.place} {finding.code}")
     if not files:
         return FOUND
-    if not yes and not (sys.stdin.isatty() and click.confirm(f"Write these changes to {len(files)} files?")):
-        click.echo("nothing was written" if sys.stdin.isatty() else "nothing was written; add --yes to write it")
+    count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"Write these changes to {count}?")):
+        click.echo(
+            "nothing was written" if sys.stdin.isatty() else "nothing was written; add --yes to write the changes"
+        )
         return FOUND
     for file in files:
         try:
             file.write()
         except (Changed, OSError) as error:
             raise click.ClickException(f"{error}; the files before it in the diff were written") from None
-    click.echo(f"wrote {len(files)} files: run rlrepro doctor and your tests again")
+    click.echo(f"wrote {count}: run rlrepro doctor and your tests again")
     if any(b"rlrepro.fixes" in file.after for file in files):
         click.echo("some now import rlrepro.fixes: add rlrepro to your project's requirements")
     return 0

@@ -8,6 +8,7 @@ from rlrepro.doctor.minibatches import PARTS, split_from
 from rlrepro.doctor.project import Definition, Project
 
 # Reading files and changing samples at random have to be done sample by sample.
+TEXTS = re.compile(r"\b(str|[Dd]ict)\b")
 FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
 
 
@@ -41,6 +42,17 @@ def _only_indexes(project: Project, cls: Definition) -> bool:
     method = project.method(cls, "__getitem__")
     if method is None or not isinstance(method.node, FUNCTIONS) or len(method.node.args.args) < 2:
         return False
+    nodes = list(walk(method.node))
+    loops = any(isinstance(node, ast.For | ast.While) for node in nodes)
+    calls = (node.func for node in nodes if isinstance(node, ast.Call))
+    if loops or _holds_texts(cls) or any(project.definition(cls.module, func) for func in calls):
+        return False
     index, text = method.node.args.args[1].arg, ast.unparse(method.node)
-    indexed = (node for node in walk(method.node) if isinstance(node, ast.Subscript))
+    indexed = (node for node in nodes if isinstance(node, ast.Subscript))
     return any(index in ast.unparse(node.slice) for node in indexed) and not FETCHES.search(text)
+
+
+def _holds_texts(cls: Definition) -> bool:
+    """Whether an annotation in a class names texts or dictionaries."""
+    annotations = (getattr(node, "annotation", None) for node in walk(cls.node))
+    return any(TEXTS.search(ast.unparse(annotation)) for annotation in annotations if annotation)

@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
+SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv"}
+ENVIRONMENT = ("pyvenv.cfg", "conda-meta")  # in the folder of a Python environment, unlike in one of RL environments
 
 
 def folders_below(root: Path, skip: Callable[[Path], bool] = lambda path: False) -> Iterator[tuple[Path, list[str]]]:
@@ -12,6 +13,11 @@ def folders_below(root: Path, skip: Callable[[Path], bool] = lambda path: False)
     for folder, folders, files in os.walk(root, followlinks=False):
         path = Path(folder)
         folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and name not in SKIPPED and not skip(path / name)
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in SKIPPED
+            and not any((path / name / marker).exists() for marker in ENVIRONMENT)
+            and not skip(path / name)
         )
         yield path, sorted(files)

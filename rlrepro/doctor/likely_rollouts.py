@@ -23,8 +23,8 @@ ADVANTAGE = {"advantage", "advantages", "adv", "gae"}
 MODULE = {"module", "estimator", "net", "network"}
 SEVERAL = {"states", "observations", "obses", "obss", "batch", "traj", "trajectory", "rollout", "memory", "episode"}
 SEVERAL |= {"rollouts", "trajectories", "data", "buffer", "storage", "samples"}
-NOT_ROLLOUT = {"target", "next", "sample", "sampled", "mini", "minibatch", "mb", "expert"}
-ACTS = re.compile(r"_?(act|select|choose|get|predict|step|sample|explore|eval|test|play)")
+NOT_ROLLOUT = {"target", "next", "last", "sample", "sampled", "mini", "minibatch", "mb", "expert"}
+ACTS = re.compile(r"_?(act|select|choose|get|predict|step|sample|explore|eval|test|play|search|plan)|__call__")
 LOADS = re.compile(r"loader|dataset", re.IGNORECASE)
 JOINS = ("cat", "concat", "hstack", "concatenate")
 MEASURES = re.compile(r"_?(compute|evaluate|eval|calculate)_\w*(loss|kl|entrop|value|log)|evaluate_log_\w+")
@@ -50,7 +50,8 @@ def kept_as_values(module: Module) -> Iterator[Place]:
         if not isinstance(call, ast.Call) or not is_network(module, call.func) or is_without_graph(module, call):
             continue
         function = module.function(call)
-        text = next((ast.unparse(arg) for arg in arguments(call) if is_several(arg)), None)
+        several = (ast.unparse(arg) for arg in arguments(call) if is_several(arg))
+        text = next((text for text in several if text not in _counts(function)), None)
         if text is None or ACTS.match(getattr(function, "name", "")) or words_of(ast.unparse(call.func)) & NOT_ROLLOUT:
             continue
         loops = {*module.loops(call)}
@@ -58,6 +59,12 @@ def kept_as_values(module: Module) -> Iterator[Place]:
         is_learned_from = any({*module.loops(step)} <= loops for step in steps)
         if not is_learned_from and _is_detached(module, function, node):
             yield call, text
+
+
+def _counts(function) -> set[str]:
+    """The parameters of a function that are annotated as int."""
+    arguments = function.args.args + function.args.kwonlyargs if isinstance(function, FUNCTIONS) else ()
+    return {argument.arg for argument in arguments if getattr(argument.annotation, "id", "") == "int"}
 
 
 def is_several(arg) -> bool:

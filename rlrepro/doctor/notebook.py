@@ -1,9 +1,12 @@
 """The code of a notebook as one text, with magics and shell commands replaced by `pass`."""
 
+import ast
 import json
 import re
+from itertools import pairwise
 
 ASSIGNED = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")  # files = !ls
+RUNS_CELL = re.compile(r"%%(time|timeit|capture|prun|memit|mprun|snakeviz|pyinstrument|debug|python3?|pypy)\b")
 
 
 def code_of(content: bytes) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -24,17 +27,15 @@ def source_of(cell: dict) -> str:
 
 
 def without_magics(text: str) -> list[str]:
-    """The lines of a cell, with magics and shell commands (including continuation lines) replaced one by one."""
-    is_cell_magic = text.lstrip().startswith("%%")
+    """The lines of a cell, with magics and shell commands (including continuation lines) replaced one by one. The code
+    below a magic such as `%%time` is kept; below others, such as `%%bash`, it is not Python."""
+    text = text.removesuffix("\n")
+    if text.lstrip().startswith("%%") and not RUNS_CELL.match(text.lstrip()):
+        return [f"pass  # {line}" for line in text.split("\n")]
     lines, continued = [], False
-    for line in text.removesuffix("\n").split("\n"):
+    for line in text.split("\n"):
         stripped = line.lstrip()
-        is_magic = (
-            is_cell_magic
-            or continued
-            or stripped.startswith(("%", "!", "?"))
-            or (stripped.endswith("?") and "#" not in stripped)
-        )
+        is_magic = continued or stripped.startswith(("%", "!", "?")) or (stripped.endswith("?") and "#" not in stripped)
         if is_magic:
             indent = line[: len(line) - len(stripped)] * (not continued)
             line, continued = f"{indent}pass  # {stripped}", stripped.rstrip().endswith("\\")
@@ -42,3 +43,19 @@ def without_magics(text: str) -> list[str]:
             line, continued = f"{match[1]}None", stripped.rstrip().endswith("\\")
         lines.append(line)
     return lines
+
+
+def without_broken_cells(text: str, starts: tuple[tuple[int, int], ...]) -> tuple[str, tuple[int, ...]]:
+    """(text, numbers of the replaced lines): the lines of each cell that can't be parsed are replaced by `pass`. Raises
+    SyntaxError if no cell can be parsed."""
+    lines, replaced, last_error = text.split("\n"), [], None
+    for (first, _), (end, _) in pairwise([*starts, (len(lines), 0)]):
+        try:
+            ast.parse("\n".join(lines[first - 1 : end - 1]))
+        except SyntaxError as error:
+            last_error = error
+            replaced += range(first, end)
+            lines[first - 1 : end - 1] = ["pass"] * (end - first)
+    if last_error and len(replaced) == len(lines) - 1:
+        raise last_error
+    return "\n".join(lines), tuple(replaced)

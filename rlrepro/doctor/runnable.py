@@ -137,7 +137,7 @@ def _is_missing(project: Project, module: Module, node: ast.ImportFrom) -> bool:
     if not node.level and len(parts) == 1:
         is_own = parts[0] in LOCAL or _is_own(project, parts[0])
         return is_elsewhere and is_own and not _changes_path(project)
-    if not node.level:  # in packages, absolute imports don't find neighbouring modules
+    if not node.level:  # in packages, absolute imports don't find neighboring modules
         targets = [base.joinpath(*parts) for base in folders if not (base / "__init__.py").exists()]
     return not is_elsewhere and any(len([*target.parent.glob("*.py")]) > 1 for target in targets)
 

@@ -77,8 +77,10 @@ def examine(
             if root not in projects:
                 projects[root] = Project(root, read_module, versions or Versions(root=root))
             if source.skipped:
-                lines = ", ".join(str(source.place(line)[1]) for line in source.skipped)
-                result.left_out.append(LeftOut(source.path, f"read without lines that can't be parsed: {lines}"))
+                places = map(source.place, source.skipped)
+                where = dict.fromkeys(str(line) if cell is None else f"cell {cell}" for cell, line in places)
+                reason = f"read without lines that can't be parsed: {', '.join(where)}"
+                result.left_out.append(LeftOut(source.path, reason))
             for rule in rules:
                 try:
                     _add(result, source, _findings(source, rule, projects[root]))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlrepro.doctor.ast_index import MAX_CHARACTERS, Module
 from rlrepro.doctor.file_walk import folders_below
-from rlrepro.doctor.notebook import code_of
+from rlrepro.doctor.notebook import code_of, without_broken_cells
 from rlrepro.doctor.tolerant_parser import parse
 
 MAX_NOTEBOOK_BYTES = 256 * 2**20  # bytes, which are mostly outputs
@@ -87,7 +87,11 @@ def read(path: Path) -> Source | LeftOut:
             return LeftOut(str(path), f"its code is larger than {MAX_CHARACTERS / 2**20:.0f} MiB")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes and literals in the file
-            tree, skipped = parse(text)
+            try:
+                tree, skipped = parse(text)
+            except SyntaxError:
+                text, skipped = without_broken_cells(text, starts) if starts else (text, ())
+                tree, _ = parse(text)
     except OSError as error:
         return LeftOut(str(path), f"can't be read: {error.strerror}")
     except SyntaxError as error:
@@ -100,5 +104,8 @@ def read(path: Path) -> Source | LeftOut:
 
 
 def _decoded(content: bytes) -> str:
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError:  # an encoding of a package, such as future_fstrings
+        encoding = "utf-8"
     return io.TextIOWrapper(io.BytesIO(content), encoding).read()

@@ -9,7 +9,7 @@ from rlrepro.metadata import address, tomllib
 DATA = Path(__file__).with_name("triage.toml")
 AT_MOST = 3  # problems that one text may fit
 NOT_OURS = (
-    "Not one of ours, as far as this text shows. If you left lines out, add them, especially frames of the library. "
+    "This text fits no documented problem. If you left lines out, add them, especially frames of the library. "
     "Otherwise run `rlrepro doctor .` on the project; `rlrepro fit` shows what fits into GPU memory."
 )
 

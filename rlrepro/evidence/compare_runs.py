@@ -10,7 +10,7 @@ from rlrepro.evidence.tables import markdown_table
 from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun, articles, shown, with_quote
 
 KIND = ("processor", "cores", "memory", "GPU", "device")  # traits in which machines differ in kind
-OUTCOME_STYLE = {  # colour, and a mark for those who can't tell the colours apart
+OUTCOME_STYLE = {  # color, and a mark for those who can't tell the colors apart
     "supported": (figures.OURS, "✓"),
     "refuted": (figures.BUGGY, "✗"),
     "partly": (figures.UPSTREAM, "~"),
@@ -96,7 +96,7 @@ def differences(runs: Sequence[MachineRun], labels: Collection[str]) -> str:
 
 
 def plot_verdicts(judgements: Sequence[Judgement], label: str):
-    """A tile for each claim, coloured by its verdict in the run with this label.
+    """A tile for each claim, colored by its verdict in the run with this label.
 
     A pale tile shows the verdict of another run, where this one could not test the claim. A black edge marks claims on
     which runs disagree.

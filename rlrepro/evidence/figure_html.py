@@ -45,7 +45,7 @@ def html(figure, *, table: bool = True) -> str:
 
 
 def _svg(figure, kind: str) -> str:
-    """The figure without its title and caption, which are text of the page, as an SVG whose colours are variables."""
+    """The figure without its title and caption, which are text of the page, as an SVG whose colors are variables."""
     target = StringIO()
     with ExitStack() as undo, mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": f"{kind} {figure.alt()}"}):
         for artist in figure.outside:

@@ -1,4 +1,4 @@
-"""One style for all plots: a colour for each role, direct labels, a caption that names the machine."""
+"""One style for all plots: a color for each role, direct labels, a caption that names the machine."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from rlrepro.evidence.marks import add_row, draw_dot, draw_line, draw_values  # 
 from rlrepro.evidence.records import Record
 from rlrepro.lab.units import format_value
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Okabe and Ito's palette, which color-blind readers can tell apart.
 BUGGY, UPSTREAM, OURS, NEUTRAL = "#D55E00", "#0072B2", "#009E73", "#555555"
 
 LABEL_POINTS = 14  # from one label to the next

@@ -37,7 +37,7 @@ def draw_values(axes, values: Sequence[tuple[str, Record | float, str]], *, unit
     """Draw a value for each name, from top to bottom: bars from zero, or dots on a logarithmic axis.
 
     Args:
-        values: (name, a record or a number, colour)
+        values: (name, a record or a number, color)
         unit: the unit of the numbers, or one that replaces that of the records
         scale: the value that is 1 on the x axis
         at_least: the names of values that are lower bounds

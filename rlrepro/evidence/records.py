@@ -56,7 +56,7 @@ class Record(BaseModel):
         except (TypeError, ValueError) as error:
             raise ValueError(f"{self.value!r} is not a value in {self.unit!r}") from error
         if self.unit in NOT_NEGATIVE and self.value is not None and self.value < 0:
-            raise ValueError(f"{self.value!r} is below 0, which no value in {self.unit!r} can be")
+            raise ValueError(f"{self.value!r} is below 0; values in {self.unit!r} can't be")
         return self
 
     def __str__(self) -> str:

@@ -81,8 +81,9 @@ def weighed(outcome: Outcome, figure: str, reason: str, *compared: tuple[float, 
 
 
 def at_least(bound: float, wording: str = "") -> Rule:
-    """A number from `bound` on supports the claim. `wording` is the bound in words."""
-    return Rule("at least", f"supported from {wording or number(bound)} on", (bound,), ("refuted", "supported"))
+    """A number of at least `bound` supports the claim. `wording` is the bound in words."""
+    text = f"supported if at least {wording}" if wording else f"supported at {number(bound)} or more"
+    return Rule("at least", text, (bound,), ("refuted", "supported"))
 
 
 def at_most(bound: float, wording: str = "") -> Rule:
@@ -116,7 +117,7 @@ def slightly_more() -> Rule:
 
 def longer() -> Rule:
     """It takes longer; a factor of SAME either way counts as no difference."""
-    text = f"supported from {SAME}, refuted below {number(1 / SAME)}; between them there is no difference that counts"
+    text = f"supported at {SAME} or more, refuted below {number(1 / SAME)}; between them no difference counts"
     return Rule("longer", text, (1 / SAME, SAME), ("refuted", "partly", "supported"))
 
 
@@ -143,7 +144,7 @@ def growing(measured: Literal["bytes", "times"]) -> Rule:
 
 def because_of() -> Rule:
     """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
-    text = f"supported if a share of {UNEXPLAINED:g} of the effect, in logarithms, is left, refuted up to {EXPLAINED:g}"
+    text = f"supported if at least {UNEXPLAINED:g} of the effect (on a log scale) is left, refuted up to {EXPLAINED:g}"
     return Rule("because of", text, (_next_float(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
 
 

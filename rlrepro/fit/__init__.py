@@ -1,4 +1,4 @@
-"""What fits on my card? Plans the memory of an update before anything is started, without a GPU and without memory."""
+"""What fits on my GPU? Plans the memory of an update before anything is started, without a GPU and without memory."""
 
 from rlrepro.lab.lazy_imports import attach
 

@@ -1,4 +1,4 @@
-"""A model of PyTorch's caching allocator for CUDA: what it reserves on the card for given allocations and frees.
+"""A model of PyTorch's caching allocator for CUDA: what it reserves on the GPU for given allocations and frees.
 
 It follows c10/cuda/CUDACachingAllocator.cpp with default settings, on one stream. Only addresses differ: here, a new
 segment always lies above all earlier ones. Addresses matter only when two free blocks have the same size.
@@ -15,12 +15,12 @@ UNIT = 512  # requests are rounded up to a multiple of this
 SMALL = MIB  # the largest request that the small pool serves
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 PACKED = 10 * MIB  # smaller requests of the large pool share a segment
-MAX_BYTES = 2**40  # size that a card without a limit is assumed to have
+MAX_BYTES = 2**40  # size that a GPU without a limit is assumed to have
 
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A part of a segment. `before` and `after` are its neighbours there."""
+    """A part of a segment. `before` and `after` are its neighbors there."""
 
     pool: _Pool
     address: int
@@ -63,7 +63,7 @@ class _Pool:
 
 
 class CachingAllocator:
-    """Allocates blocks from segments, as PyTorch does on a card of `limit_bytes` (None: as large as needed).
+    """Allocates blocks from segments, as PyTorch does on a GPU of `limit_bytes` (None: as large as needed).
 
     `reserved_bytes` is the size of all segments, and `allocated_bytes` that of all blocks in use; `peak_reserved_bytes`
     and `peak_allocated_bytes` are their maxima so far. torch.cuda's memory_reserved, memory_allocated and their max_
@@ -97,7 +97,7 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block) -> None:
-        """Return a block to the cache, merged with its free neighbours."""
+        """Return a block to the cache, merged with its free neighbors."""
         if block.is_free:
             raise ValueError(f"the block at {block.address:,} is free already")
         self.allocated_bytes -= block.size
@@ -139,7 +139,7 @@ class CachingAllocator:
         return pool.free.pop(index)[2]
 
     def _new_block(self, pool: _Pool, size: int) -> Block | None:
-        """A block of new memory, or None if the card has too little."""
+        """A block of new memory, or None if the GPU has too little."""
         if self.expandable:
             return self._expand(pool, size)
         shared = pool is self._small or size < PACKED
@@ -175,7 +175,7 @@ class CachingAllocator:
         return block
 
     def _map(self, block: Block, size: int) -> Block | None:
-        """Back the first `size` bytes, rounded up to whole pages, with memory. None if the card has too little."""
+        """Back the first `size` bytes, rounded up to whole pages, with memory. None if the GPU has too little."""
         size = _round_up(size, block.pool.segment)
         if not self._reserve(size):
             return None
@@ -186,7 +186,7 @@ class CachingAllocator:
         return self._merge_and_insert(block)
 
     def _unmap(self, block: Block) -> None:
-        """Return the whole pages of a free block to the card."""
+        """Return the whole pages of a free block to the GPU."""
         page_size = block.pool.segment
         start, end = _round_up(block.address, page_size), (block.address + block.size) // page_size * page_size
         if start >= end:
@@ -202,11 +202,11 @@ class CachingAllocator:
         self._merge_and_insert(block)
 
     def _merge_and_insert(self, block: Block) -> Block:
-        """Merge a block that is in no list with its neighbours of the same kind, and insert it into its list."""
-        for neighbour in (block.before, block.after):
-            if neighbour and neighbour.is_free and neighbour.is_mapped == block.is_mapped:
-                block.pool.remove(neighbour)
-                first, last = (neighbour, block) if neighbour is block.before else (block, neighbour)
+        """Merge a block that is in no list with its neighbors of the same kind, and insert it into its list."""
+        for neighbor in (block.before, block.after):
+            if neighbor and neighbor.is_free and neighbor.is_mapped == block.is_mapped:
+                block.pool.remove(neighbor)
+                first, last = (neighbor, block) if neighbor is block.before else (block, neighbor)
                 block.before, block.after = first.before, last.after
                 block.address, block.size = first.address, first.size + last.size
         if block.before:

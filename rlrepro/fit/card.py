@@ -1,6 +1,9 @@
-"""A simulated card: tensors that a script moves to "cuda" are counted apart from those in host memory."""
+"""A simulated GPU: tensors that a script moves to "cuda" are counted apart from those in host memory."""
 
 from contextlib import ExitStack, contextmanager, nullcontext
+from inspect import signature
+from threading import local
+from types import SimpleNamespace
 from unittest.mock import MagicMock, patch
 
 import torch
@@ -8,34 +11,43 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import _foreach_supported_types as optimizer_types
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
+from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils.data import DataLoader
 
 from rlrepro.lab.storage_tracker import StorageCount, _storages
 
 CARD, CPU = torch.device("cuda", 0), torch.device("cpu")
 FAKE_DEVICE = FakeTensor.device
-RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one card
+MEMORY, PROCESSORS = 80 * 2**30, {"multi_processor_count": 108}  # of an A100
+RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one GPU
     "is_available": True,
     "is_bf16_supported": True,
     "device_count": 1,
     "current_device": 0,
-    "get_device_name": "planned card",
+    "get_device_name": "planned GPU",
+    "get_device_capability": (8, 0),
+    "get_device_properties": SimpleNamespace(name="planned GPU", total_memory=MEMORY, major=8, minor=0, **PROCESSORS),
+    "mem_get_info": (MEMORY, MEMORY),
     **dict.fromkeys(("_lazy_init", "synchronize", "empty_cache", "manual_seed", "manual_seed_all", "set_device")),
     **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
     "reset_peak_memory_stats": None,
     **dict.fromkeys(("current_stream", "default_stream", "Stream", "stream", "Event"), MagicMock()),
 }
 
+OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+
 
 class CardCount(StorageCount):
-    """Counts what the card holds; `host` counts the rest. For torch, all tensors are on the CPU. A new one counts as on
-    the card if the call requests that device, or if one of its arguments is there."""
+    """Counts what the GPU holds; `host` counts the rest. For torch, all tensors are on the CPU. A new one counts as on
+    the GPU if the call requests that device, or if one of its arguments is there."""
 
     def __init__(self):
         super().__init__(None, CPU)
         self.host = StorageCount(None, CPU)
         self.inside = False  # an operator, where the device of every tensor is torch's CPU
-        self.target = None  # device of the current call's results: True for the card, None for that of the arguments
+        self.target = None  # device of the current call's results: True for the GPU, None for that of the arguments
+        self.default = None  # device of new tensors: that of `with torch.device(...)` or torch.set_default_device
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs, was_inside, self.inside = kwargs or {}, self.inside, True
@@ -56,7 +68,7 @@ class CardCount(StorageCount):
         return result
 
     def holds(self, values) -> bool:
-        """Whether any of these tensors is on the card."""
+        """Whether any of these tensors is on the GPU."""
         was_inside, self.inside = self.inside, True
         values = tree_map_only(torch.Tensor, _unwrap, values)
         on_card = any(storage._cdata in self._counted for storage in _storages(values, "cpu"))
@@ -104,6 +116,8 @@ class CardDevice(TorchFunctionMode):
                 args[1].dtype,
                 *args[2:],
             )
+        if self.count.default and func in _device_constructors() and kwargs.get("device") is None:
+            kwargs["device"] = self.count.default
         target, args, kwargs = _on_cpu(func, args, kwargs)
         if target is None:
             return func(*args, **kwargs)
@@ -129,7 +143,7 @@ class CardDevice(TorchFunctionMode):
 
 
 def _on_cpu(func, args, kwargs):
-    """(whether the requested device is the card, None without one; the arguments with torch's CPU in its place)."""
+    """(whether the requested device is the GPU, None without one; the arguments with torch's CPU in its place)."""
     if func in (torch.device, torch._C._nn._parse_to):
         return None, args, kwargs
     devices = [value for value in args if is_device(value)]
@@ -149,22 +163,50 @@ def is_device(value) -> bool:
 
 @contextmanager
 def one_card(count: CardCount):
-    """Make torch behave as on a machine with one card, as far as Python code can see. Autocast casts the operators that
-    it casts on a CPU."""
-    init = torch.amp.autocast_mode.autocast.__init__
+    """Make torch behave as on a machine with one GPU, as far as Python code can see. Autocast casts the operators that
+    it casts on a CPU, and data are loaded in this process."""
+    init, load = torch.amp.autocast_mode.autocast.__init__, DataLoader.__init__
 
     def autocast(self, device_type, dtype=None, *args, **kwargs):
         if device_type == "cuda":
             device_type, dtype = "cpu", dtype or torch.float16
         init(self, device_type, dtype, *args, **kwargs)
 
+    def load_here(self, *args, **kwargs):
+        bound = signature(load).bind(self, *args, **kwargs).arguments
+        options = bound.pop("kwargs", {}) | {name: value for name, value in bound.items() if name not in OF_WORKERS}
+        load(**options)
+
+    def enter(context):
+        context.old_device, count.default = count.default, context.device
+
+    def leave(context, *_):
+        count.default = context.old_device
+
     with ExitStack() as stack:
         for name, value in RETURN_VALUES.items():
             stack.enter_context(patch.object(torch.cuda, name, lambda *_, value=value, **__: value))
-        stack.enter_context(patch.object(torch.backends.cudnn, "is_acceptable", lambda _: False))
-        stack.enter_context(patch.object(FakeTensor, "device", property(count.device_of)))
-        stack.enter_context(patch.object(torch.amp.autocast_mode.autocast, "__init__", autocast))
+        for owner, name, value in (
+            (torch.backends.cudnn, "is_acceptable", lambda _: False),
+            (torch.Tensor, "record_stream", lambda *_: None),
+            (torch.nn.DataParallel, "scatter", lambda _, inputs, kwargs, ids: ((inputs,), (kwargs,))),
+            (torch, "Generator", _Generator),
+            (torch, "_GLOBAL_DEVICE_CONTEXT", local()),  # of torch.set_default_device
+            (DeviceContext, "__enter__", enter),
+            (DeviceContext, "__exit__", leave),
+            (DataLoader, "__init__", load_here),
+            (FakeTensor, "device", property(count.device_of)),
+            (torch.amp.autocast_mode.autocast, "__init__", autocast),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
         yield
+
+
+class _Generator(torch.Generator):
+    """A generator of the CPU, whatever the device."""
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls, "cpu")
 
 
 @contextmanager

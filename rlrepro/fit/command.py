@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from rlrepro.fit.builder import call_builder
-from rlrepro.fit.memory_plan import Plan
+from rlrepro.fit.memory_plan import CannotPlan, Plan
 from rlrepro.fit.planner import plan
 
 LIMITED_IN = {"batch_size": "in learn", "max_batchsize": "in preprocess"}  # the stage that each size limits
@@ -27,6 +27,11 @@ def describe_plan(
     if file.endswith(".py") and (not function or size or arguments or not _is_builder(file, function)):
         from rlrepro.fit.script_file import plan_file
 
+        if unused := [name for name, value in options.items() if value is not None]:
+            raise CannotPlan(
+                f"--{unused[0].replace('_', '-')} is for MODULE:FUNCTION. For the update in {file}, pass --size NAME "
+                f"VALUE (for example --size batch_size 64), or {file}'s own options after --"
+            )
         result = plan_file(Path(file), function or None, arguments, dict(size), gib)
         searched = [name for name in result.sizes if "batch" in name or name in dict(size)]
         return _format_plan(result, gib, {name: result.largest(name) for name in searched}, as_json, "")
@@ -62,6 +67,6 @@ def _format_plan(result: Plan, gib: float, largest: dict, as_json: bool, note: s
     verdict = f"does not fit into {gib:g} GiB: {failing} needs more" if failing else f"fits into {gib:g} GiB"
     lines = [f"{result}", "", verdict, *filter(None, [note])]
     for name, size in largest.items():
-        stage = LIMITED_IN.get(name, "with these sizes, observations in host memory") if note or options else "alone"
+        stage = LIMITED_IN.get(name, "at these sizes; observations in host memory") if note or options else "alone"
         lines.append(f"largest {name} ({stage}): {'not limited by GPU memory' if size is None else f'{size:,}'}")
     return "\n".join(lines), result.fits()

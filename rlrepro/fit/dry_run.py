@@ -1,6 +1,6 @@
 """Runs a library's own code on tensors that have shapes but take no memory, and counts what would be live.
 
-The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a plan and a card agree to the byte.
+The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a plan and a virtual card agree to the byte.
 """
 
 import warnings
@@ -33,7 +33,7 @@ REDUCED_LOSSES = (  # their mean is a view of the single losses, so these live a
 
 
 class DryRun:
-    """A context in which tensors take no memory, and what a card would hold is counted.
+    """A context in which tensors take no memory, and what a GPU would hold is counted.
 
     Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them works, and code that
     branches on them takes one of the branches.
@@ -182,11 +182,13 @@ class _Layout:
 
 ITEM = "rlrepro_item"  # on a fake tensor: what .item() returns
 ANY = torch.ops.aten.any, torch.ops.aten._is_any_true  # anomaly detection uses the second
+NOT_FINITE = torch.ops.aten.isnan, torch.ops.aten.isinf
+OR = torch.ops.aten.logical_or, torch.ops.aten.bitwise_or, torch.ops.aten.__or__
 
 
 class _Operators(TorchDispatchMode):
     """Reports each operator to the run, and provides the result of `.item()` for a fake tensor: True for `all` (as of
-    isfinite), False for `any` (as of isnan), and one otherwise."""
+    isfinite), False for isnan, isinf and `any`, and one otherwise."""
 
     def __init__(self, run: DryRun):
         super().__init__()
@@ -203,7 +205,8 @@ class _Operators(TorchDispatchMode):
                 args = args[0], [row for index in args[1] for row in _rows(index)]
         kwargs = kwargs or {}
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
-        if func.overloadpacket in ANY:
+        is_or = func.overloadpacket in OR and not any(getattr(arg, ITEM, True) for arg in args)
+        if func.overloadpacket in (*ANY, *NOT_FINITE) or is_or:
             setattr(result, ITEM, False)
         if func.overloadpacket is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_:
             setattr(args[1], ITEM, 0.0)  # no gradient has overflowed

@@ -24,15 +24,17 @@ UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "l
 class MeasuredAlone:
     """Has the interface of OperatorMemory. An operator that can't be run alone counts as needing nothing."""
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device, casts: bool = False):
+        """`casts`: whether pointwise operators need memory to cast arguments of different dtypes, as on a CPU."""
         self.device, self.workspaces, self.is_known = device, 0, True
-        self._cases = {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
+        self._casts, self._cases = casts, {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
         self.unknown = set()  # names of the operators that could not be run
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args, **kwargs)` needs on top of its results."""
         tags, name = func.tags, func.overloadpacket.__name__
-        if torch.Tag.pointwise in tags or func.is_view or name.startswith(UNMEASURED):
+        is_free = torch.Tag.pointwise in tags and not (self._casts and _has_mixed_dtypes(args))
+        if is_free or func.is_view or name.startswith(UNMEASURED):
             return 0
         return self._case(func, args, kwargs or {})[0]
 
@@ -142,6 +144,10 @@ def sizes_of(values) -> tuple[int, ...]:
         elif isinstance(leaf, int):
             sizes.append(int(leaf))
     return tuple(sizes)
+
+
+def _has_mixed_dtypes(args) -> bool:
+    return len({leaf.dtype for leaf in args if isinstance(leaf, torch.Tensor)}) > 1
 
 
 def total_bytes(values) -> int:

@@ -1,4 +1,4 @@
-"""What plan() returns: the peak memory of each stage, and what fits on a card."""
+"""What plan() returns: the peak memory of each stage, and what fits on a GPU."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Plan:
     """The memory that one update needs, by stage.
 
     `sizes` are those that were planned; each is an attribute too. `stages` maps each stage to its peak in bytes of live
-    tensors on the card: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
-    to the bytes that operators need on top (their workspaces), as measured on this machine (a different card may choose
-    different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory that the
-    allocator caches or loses to fragmentation: see `reserved()`. `host_stages` maps stages to the bytes that arrays and
-    tensors take outside the card meanwhile; it is empty if that is not known. `notes` say what was planned
+    tensors on the GPU: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
+    to the bytes that operators need in addition (their workspaces), as measured on this machine (a different GPU may
+    choose different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory
+    that the allocator caches or loses to fragmentation: see `reserved()`. `host_stages` maps stages to the bytes that
+    arrays and tensors take outside the GPU meanwhile; it is empty if that is not known. `notes` say what was planned
     differently from how it will run.
     """
 
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def host_bytes(self) -> int | None:
-        """The peak of arrays and tensors outside the card, in bytes; None if that is not known."""
+        """The peak of arrays and tensors outside the GPU, in bytes; None if that is not known."""
         return max(self.host_stages.values(), default=None)
 
     @property
@@ -72,7 +72,7 @@ class Plan:
         return max(self.needed.values())
 
     def fits(self, gib: float | None = None) -> bool:
-        """Whether every stage, including its margin, fits on a card of `gib` GiB (`device_memory_gib` by default)."""
+        """Whether every stage, including its margin, fits on a GPU of `gib` GiB (`device_memory_gib` by default)."""
         return self.failing_stage(gib) is None
 
     def failing_stage(self, gib: float | None = None) -> str | None:
@@ -82,7 +82,7 @@ class Plan:
 
     def largest(self, size: str, gib: float | None = None, *, multiple_of: int = 1) -> int | None:
         """The largest value of one of the `sizes` for which every stage fits, a multiple of `multiple_of`: 0 if none
-        does, and None if the card sets no limit. The other sizes stay as they are."""
+        does, and None if the GPU sets no limit. The other sizes stay as they are."""
         return self._planner.largest(self, size, self._limit_bytes(gib), multiple_of)
 
     def reserved(self, *others: Plan, expandable_segments: bool = False, reserve_gib: float = RESERVE_GIB) -> Reserved:
@@ -92,8 +92,8 @@ class Plan:
 
         Args:
             expandable_segments: as "expandable_segments:True" in PYTORCH_CUDA_ALLOC_CONF
-            reserve_gib: memory on the card outside torch: by default, half a GiB for the CUDA context and the kernels
-                that torch's libraries load. To measure it on your card, subtract torch.cuda.memory_reserved() from what
+            reserve_gib: memory on the GPU outside torch: by default, half a GiB for the CUDA context and the kernels
+                that torch's libraries load. To measure it on your GPU, subtract torch.cuda.memory_reserved() from what
                 nvidia-smi shows for your process. Add what a simulator takes there.
         """
         if not hasattr(self._planner, "trace"):
@@ -116,8 +116,8 @@ class Plan:
         return self.largest("max_batchsize", gib)
 
     def largest_rollout(self, gib: float | None = None) -> int | None:
-        """The longest rollout that fits on the card with these batch sizes, whatever is left over when it is divided by
-        them; 0 if no rollout fits, and None if the card sets no limit. Some shorter rollouts, whose remainder makes a
+        """The longest rollout that fits on the GPU with these batch sizes, whatever is left over when it is divided by
+        them; 0 if no rollout fits, and None if the GPU sets no limit. Some shorter rollouts, whose remainder makes a
         minibatch larger, may not fit. Observations in host memory are not counted."""
         return self.largest("rollout", gib)
 
@@ -141,5 +141,5 @@ class Plan:
 def limit_bytes(gib: float | None) -> int:
     """GiB as bytes. Raises CannotPlan unless `gib` is a positive, finite number."""
     if not isinstance(gib, Real) or not 0 < gib < inf:
-        raise CannotPlan(f"gib must be a positive number of GiB (or give plan() device_memory_gib), found {gib!r}")
+        raise CannotPlan(f"gib must be a positive number of GiB (or pass device_memory_gib to plan()), found {gib!r}")
     return int(gib * 2**30)

@@ -1,4 +1,4 @@
-"""plan_update(make, step, ...): what an update that you wrote yourself needs on a card."""
+"""plan_update(make, step, ...): what an update that you wrote yourself needs on a GPU."""
 
 import gc
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._pytree import tree_leaves
 
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
@@ -14,11 +16,12 @@ from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
+from rlrepro.fit.no_writes import nothing_saved
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
 from rlrepro.fit.update_planner import RESERVE
-from rlrepro.fit.user_code import GrowingLines, cannot_plan
+from rlrepro.fit.user_code import GrowingLines, advice_on_growth, cannot_plan
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
 from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.machine import resolve_device
@@ -38,8 +41,8 @@ def plan_update(
     """Plan an update of any algorithm. `state = make()` builds networks, optimizers and whatever else an update needs,
     and `step(state, **sizes)` is one update. Both are run as they are, on tensors that take no memory.
 
-    Name stages by `with rlrepro.fit.stage("learn"):`. Code outside of them belongs to the stage "update", and all of
-    `make` to the stage "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
+    To name a stage, write `with rlrepro.fit.stage("learn"):`. Code outside of such blocks belongs to the stage
+    "update", and all of `make` to the stage "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
 
     Numbers read from a tensor are ones: `with rlrepro.fit.reads(value):` chooses another branch. torch.compile does
     nothing, so modules are planned as they run without it. Autocast casts the operators that it casts on a CPU, and
@@ -48,7 +51,7 @@ def plan_update(
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts
             every tensor
-        device_memory_gib: memory of the card, for `plan.fits()`
+        device_memory_gib: memory of the GPU, for `plan.fits()`
         sizes: arguments of `step`, and of `make` if it takes them; arguments whose defaults are whole numbers are
             sizes too
 
@@ -73,7 +76,8 @@ class OwnUpdatePlanner:
         if self._device not in ("cuda", "cpu"):
             raise CannotPlan(f"device must be cuda or cpu; found {device!r}")
         self._make, self._step, self._updates, self._max_sizes = make, step, updates, max_sizes or {}
-        self._operators = MeasuredAlone(resolve_device("cpu" if self._device == "cpu" else "auto"))
+        is_cpu = self._device == "cpu"
+        self._operators = MeasuredAlone(resolve_device("cpu" if is_cpu else "auto"), casts=is_cpu)
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
         """Run the update with these sizes."""
@@ -83,9 +87,8 @@ class OwnUpdatePlanner:
             limit_bytes(device_memory_gib)
         make_sizes, step_sizes = check_sizes(self._make, sizes), check_sizes(self._step, sizes, "state")
         if unknown := sizes.keys() - make_sizes.keys() - step_sizes.keys():
-            raise CannotPlan(
-                f"step has no size {', '.join(sorted(unknown))}; its sizes are {', '.join(step_sizes) or 'none'}"
-            )
+            known = ", ".join({**make_sizes, **step_sizes}) or "none"
+            raise CannotPlan(f"make and step have no size {', '.join(sorted(unknown))}; their sizes are {known}")
         with ONE_AT_A_TIME:
             run = OwnUpdateRun(self._device, self._operators)
             with run:
@@ -133,7 +136,7 @@ class OwnUpdatePlanner:
 
 class OwnUpdateRun:
     """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks, and
-    `host_stages` to the largest peak of arrays and of tensors outside the card."""
+    `host_stages` to the largest peak of arrays and of tensors outside the GPU."""
 
     def __init__(self, device: str, operators):
         self.stages, self.host_stages, self._notes, self._device = {}, {}, {}, device
@@ -148,6 +151,7 @@ class OwnUpdateRun:
             self.run,
             fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
+            nothing_saved(),
             self.arrays,
             self._eager(),
             paused(),  # otherwise, what cycles keep alive would depend on when collections run
@@ -166,13 +170,20 @@ class OwnUpdateRun:
         """Build the state and update it `count` times, and once more if memory in use still grows."""
         with self.stage("make"):
             state = make()
-        live = [self._update(step, state) for _ in range(count)]
+        with _counting_steps() as steps:
+            live = [self._update(step, state) for _ in range(count)]
+        if not steps and any(isinstance(leaf, torch.optim.Optimizer) for leaf in tree_leaves(state)):
+            note("no optimizer stepped: if a tensor's value decides about that, rlrepro.fit.reads(value) chooses it")
         if count > 1 and live[-1] > live[-2]:
             live.append(self._update(step, state))
         if count > 1 and live[-1] > live[-2]:
+            after_updates = []
             with GrowingLines(self.run.count) as lines:
-                self._update(step, state)
-            raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {lines.largest()}")
+                for _ in range(2):
+                    self._update(step, state)
+                    after_updates.append(lines.live_bytes())
+            advice = advice_on_growth(*after_updates)
+            raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {advice}")
         if not max(peaks[0] for peaks in self.stages.values()):
             raise CannotPlan(
                 f"the update uses nothing on {self._device}, the planned device: move the networks and the data to it, "
@@ -219,3 +230,14 @@ class OwnUpdateRun:
                 yield
         finally:
             torch.autocast_increment_nesting()
+
+
+@contextmanager
+def _counting_steps():
+    """A list that gets an entry for each step of an optimizer."""
+    steps = []
+    handle = register_optimizer_step_post_hook(lambda *_: steps.append(None))
+    try:
+        yield steps
+    finally:
+        handle.remove()

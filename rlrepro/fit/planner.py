@@ -1,4 +1,4 @@
-"""plan(actor, critic, ...): what an update of a library's algorithm needs on a card."""
+"""plan(actor, critic, ...): what an update of a library's algorithm needs on a GPU."""
 
 import inspect
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def plan(
     device: str = "cuda",
 ) -> Plan:
     """Plan one update of a library's algorithm for these networks. The library's own code runs on tensors that have
-    shapes but take no memory, so a laptop can plan for any card. A few rows are run for real, to measure what operators
+    shapes but take no memory, so a laptop can plan for any GPU. A few rows are run for real, to measure what operators
     need on this machine.
 
     - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which returns (parameters, state), and critic(obs)
@@ -75,7 +75,7 @@ def plan(
         dtype: another precision for the networks
         dist_fn: by default what tianshou's examples use: Categorical of logits, or an independent Normal of a pair
         envs: environments that are stepped at once
-        device: "cuda", where observations are copied to the card and optimizers process all parameters at once, or
+        device: "cuda", where observations are copied to the GPU and optimizers process all parameters at once, or
             "cpu", where neither happens
 
     Raises CannotPlan, naming the argument, for sizes that are not positive, an unsupported space, a network that can't
@@ -140,7 +140,7 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
         if not isinstance(network, torch.nn.Module):
             raise CannotPlan(f"{name} must be a torch.nn.Module; found {type(network).__name__}")
         if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
-            raise CannotPlan(f"{name} is scripted, which can't be traced; give the module that was scripted")
+            raise CannotPlan(f"{name} is scripted, which can't be traced; pass the module that was scripted")
         if library == "torchrl-ppo" and not hasattr(network, "in_keys"):
             raise CannotPlan(f"{name} must be a TensorDict module for {library}; found {type(network).__name__}")
     if is_sb3 and not hasattr(actor, "action_dist"):

@@ -1,4 +1,4 @@
-"""What the caching allocator reserves on a card for planned updates: their allocations and frees, replayed."""
+"""What the caching allocator reserves on a GPU for planned updates: their allocations and frees, replayed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class AllocationTrace:
 @dataclass(frozen=True)
 class Reserved:
     """Peaks of what the allocator reserves (`reserved_bytes`) and of what is in use (`allocated_bytes`), and what lives
-    on the card outside torch (`outside_bytes`)."""
+    on the GPU outside torch (`outside_bytes`)."""
 
     reserved_bytes: int
     allocated_bytes: int
@@ -57,7 +57,7 @@ class Reserved:
         return 1 - self.allocated_bytes / self.reserved_bytes
 
     def fits(self, gib: float) -> bool:
-        """Whether a card of `gib` GiB is enough. Before it runs out of memory, torch releases cached segments, so less
+        """Whether a GPU of `gib` GiB is enough. Before it runs out of memory, torch releases cached segments, so less
         than `reserved_bytes` can be enough."""
         try:
             free = max(0, int(gib * 2**30) - self.outside_bytes)

@@ -10,7 +10,7 @@ from rlrepro.fit.zero_memory_tensors import BlankArray
 
 
 class SB3Stages:
-    """`collect` and `learn` return the peak of live bytes on the card while that stage runs. SB3 computes in
+    """`collect` and `learn` return the peak of live bytes on the GPU while that stage runs. SB3 computes in
     each step of `collect` what other libraries compute between the two."""
 
     preprocess = None

@@ -1,11 +1,11 @@
 """`rlrepro fit train.py`: finds the update of a file, by a decorator or by name, and plans it."""
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from symtable import symtable
-from sys import stderr
 from unittest.mock import patch
 
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -13,6 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from rlrepro.fit.marks import ATTRIBUTE
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_plan import CannotPlan, Plan
+from rlrepro.fit.no_writes import files_unchanged
 from rlrepro.fit.own_update import OwnUpdateRun, plan_update
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
 from rlrepro.fit.training import ADVICE, folder_on_path, plan_training, script
@@ -30,7 +31,7 @@ def plan_file(
     """
     if not path.is_file():
         raise CannotPlan(f"{path} is not a file")
-    with redirect_stdout(stderr), patch("sys.argv", [str(path), *arguments]):  # stdout is for the plan
+    with redirect_stdout(sys.stderr), patch("sys.argv", [str(path), *arguments]):  # stdout is for the plan
         if name is None and not _has_update(path):
             return plan_training(script(path, arguments), device=device, device_memory_gib=gib, **sizes)
         with OwnUpdateRun(device, MeasuredAlone("cpu")):
@@ -44,10 +45,12 @@ def plan_file(
 
         def make_again(**all_sizes):
             reloaded_make, reloaded_step, _ = _find(path, name)
-            return reloaded_step, reloaded_make(**accepted(reloaded_make, all_sizes))
+            with files_unchanged():
+                return reloaded_step, reloaded_make(**accepted(reloaded_make, all_sizes))
 
         def step_again(state, **all_sizes):
-            state[0](state[1], **accepted(state[0], all_sizes))
+            with files_unchanged():
+                state[0](state[1], **accepted(state[0], all_sizes))
 
         check_sizes(make, known_sizes | sizes)
         check_sizes(step, known_sizes | sizes, "state")
@@ -89,7 +92,7 @@ def _load(path: Path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
-        with folder_on_path(path.parent), patch.dict("sys.modules", {path.stem: module}):
+        with files_unchanged(), folder_on_path(path.parent), patch.dict("sys.modules", {path.stem: module}):
             spec.loader.exec_module(module)
     except CannotPlan:
         raise

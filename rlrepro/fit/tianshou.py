@@ -14,7 +14,7 @@ MANY_CHUNKS = 4  # beyond these, memory is extrapolated: further chunks do nothi
 
 
 class TianshouStages:
-    """`collect`, `preprocess` and `learn` return the peak of live bytes on the card while that stage runs."""
+    """`collect`, `preprocess` and `learn` return the peak of live bytes on the GPU while that stage runs."""
 
     joins_remainder = True  # Batch.split(merge_last=True)
     takes_max_batchsize = True

@@ -10,8 +10,8 @@ from rlrepro.fit.dry_run import DryRun
 
 
 class TorchRLStages:
-    """`collect`, `preprocess` and `learn` return the peak of live bytes on the card while that stage runs. The rollout,
-    a TensorDict, stays on the card, and minibatches are indexed from it."""
+    """`collect`, `preprocess` and `learn` return the peak of live bytes on the GPU while that stage runs. The rollout,
+    a TensorDict, stays on the GPU, and minibatches are indexed from it."""
 
     takes_max_batchsize = False
     joins_remainder = False  # a short remainder is a minibatch of its own

@@ -22,7 +22,7 @@ def plan_torchrl(
 
     Args:
         make: returns (loss, optimizer, buffer, target_updater): a LossModule; an optimizer of its parameters; a
-            ReplayBuffer, on the card or in host memory, depending on its storage; a SoftUpdate, a HardUpdate or None
+            ReplayBuffer, on the GPU or in host memory, depending on its storage; a SoftUpdate, a HardUpdate or None
         transition: returns that many transitions for the buffer: a TensorDict with what the loss reads
         batch_size: of a gradient step
         sizes: arguments of `make`, such as `buffer_size`

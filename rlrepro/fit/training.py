@@ -12,6 +12,7 @@ from weakref import WeakSet
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from rlrepro.fit.memory_plan import CannotPlan, Plan
+from rlrepro.fit.no_writes import files_unchanged
 from rlrepro.fit.own_update import OwnUpdatePlanner
 
 STEPS = 20  # of one optimizer, and at least two of every other: then each has its state, and loops have repeated
@@ -21,7 +22,7 @@ ADVICE = (
     "@rlrepro.fit.plannable(), or call them make and step"
 )
 TOO_SHORT = (
-    f"ended before an optimizer had made {STEPS} steps: give arguments with which it trains longer, or starts to learn "
+    f"ended before an optimizer had made {STEPS} steps: pass arguments with which it trains longer, or starts to learn "
     "sooner"
 )
 LOGGERS = ("torch.utils.tensorboard", "wandb")  # a plan logs nothing
@@ -30,12 +31,13 @@ LOGGERS = ("torch.utils.tensorboard", "wandb")  # a plan logs nothing
 def plan_training(train, *, device: str = "cuda", device_memory_gib: float | None = None, **sizes: int) -> Plan:
     """Plan the beginning of `train(**sizes)`, until its optimizers have made a few steps.
 
-    Environments are stepped for real, with actions of zeros: choose arguments with which learning starts soon. Raises
+    Environments are stepped for real, with actions of zeros: choose arguments with which learning starts soon. Files
+    that Python code writes are copies, deleted at the end. Raises
     CannotPlan as `plan_update` does, and if the function returns before an optimizer has stepped.
     """
 
     def step(_, **arguments):
-        with _stopping_early():
+        with files_unchanged(), _stopping_early():
             train(**arguments)
             raise CannotPlan(f"it {TOO_SHORT}")
 

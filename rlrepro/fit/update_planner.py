@@ -15,8 +15,8 @@ MAX_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
 class UpdatePlanner:
     """Plans updates of the same networks at any sizes.
 
-    `stages` is a library's `SB3Stages`, `TianshouStages` or `TorchRLStages`. With `has_margins`, what operators need on
-    top was measured, and a plan includes it and a reserve.
+    `stages` is a library's `SB3Stages`, `TianshouStages` or `TorchRLStages`. With `has_margins`, what operators need in
+    addition was measured, and a plan includes it and a reserve.
     """
 
     def __init__(self, stages, *, has_margins: bool):

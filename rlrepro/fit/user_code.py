@@ -4,6 +4,7 @@ import linecache
 import sys
 import sysconfig
 import traceback
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -52,7 +53,7 @@ def own_line() -> str:
 
 
 class GrowingLines:
-    """Records the lines that created the storages which still exist when this context ends."""
+    """Finds the line whose storages take more memory after each update."""
 
     def __init__(self, count):
         self._count, self._created = count, {}
@@ -70,11 +71,17 @@ class GrowingLines:
         elif delta < 0:
             self._created.pop(address, None)
 
-    def largest(self) -> str:
-        """The line whose storages take the most memory."""
-        lines = {}
+    def live_bytes(self) -> Counter:
+        """Bytes in use by the line that created them."""
+        lines = Counter()
         for size, line in self._created.values():
-            lines[line] = lines.get(line, 0) + size
-        if not lines:
-            return "create everything in make()"
-        return f"{max(lines, key=lines.get)}\nmake() must create what stays, and step() must not collect tensors"
+            lines[line] += size
+        return lines
+
+
+def advice_on_growth(before: Counter, after: Counter) -> str:
+    """The line whose bytes grew the most from one update to the next, and what to do."""
+    growth = after - before  # only of lines that grew
+    if not growth:
+        return "create everything in make()"
+    return f"{max(growth, key=growth.get)}\nmake() must create what stays, and step() must not collect tensors"

@@ -11,6 +11,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
 
 
 class BlankArray(np.ndarray):
@@ -43,6 +44,8 @@ class BlankArraysToTensors(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func is torch.tensor and isinstance(args[0], list | tuple):
+            args = tree_map_only(FakeTensor, lambda part: part.tolist(), args[0]), *args[1:]
         if func not in (torch.as_tensor, torch.tensor, torch.from_numpy) or not isinstance(args[0], np.ndarray):
             return func(*args, **kwargs)
         if not isinstance(args[0], BlankArray):
@@ -77,8 +80,8 @@ def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 @contextmanager
 def fake_tensors_to_numpy(min_size: int = 0):
-    """Let fake tensors be copied, their `.numpy()` return a blank array, and their `.tolist()` zeros. Below `min_size`
-    elements, the array is an ordinary one."""
+    """Let fake tensors be copied and formatted, their `.numpy()` return a blank array, and their `.tolist()` zeros.
+    Below `min_size` elements, the array is an ordinary one."""
 
     def numpy(self, **_):
         if self.numel() < min_size:
@@ -94,7 +97,11 @@ def fake_tensors_to_numpy(min_size: int = 0):
             copied.grad = copy.deepcopy(self.grad, memo)
         return memo[id(self)]
 
+    def text(self, form):
+        return object.__format__(self, form) if self.dim() else format(self.detach().item(), form)
+
     with (
+        patch.object(FakeTensor, "__format__", text),
         patch.object(FakeTensor, "numpy", numpy),
         patch.object(FakeTensor, "tolist", lambda self: numpy(self).tolist()),
         patch.object(FakeTensor, "__deepcopy__", deepcopy),

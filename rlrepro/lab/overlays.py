@@ -134,7 +134,7 @@ def _pip_install(requirement: str, target: Path, folder: Path, python: str | Non
     python_label, option = (f"Python {python}", f" --python {python}") if python else ("this Python", "")
     versions = offered(completed.stderr)
     if "do not match the hashes" in completed.stderr.lower():
-        reason = "the package index sent a file with another hash than the pinned one; do not use it."
+        reason = "the package index sent a file whose hash is not the pinned one; do not use it."
     elif any(os.strerror(code) in completed.stderr for code in NOT_WRITTEN):
         reason = (
             f"a file could not be written. Free some space in {folder.parent} and {tempfile.gettempdir()}, or set "

@@ -52,7 +52,7 @@ def compare(
 ) -> Comparison:
     """Time `a` and `b` in `repeats` pairs of alternating order, so that drift of the machine affects both.
 
-    A sample has as many calls as take about `min_seconds`; on CUDA the device is synchronized before and after it.
+    Each timing has as many calls as take about `min_seconds`; on CUDA the device is synchronized before and after it.
     Raises ValueError if `repeats` is below 1.
     """
     if repeats < 1:

@@ -51,7 +51,7 @@ class VirtualCard:
 
     def __enter__(self):
         if not isinstance(self._account, _Closed):
-            raise RuntimeError("this card has been entered already; create another VirtualCard to nest them")
+            raise RuntimeError("this virtual card has been entered already; create another VirtualCard to nest them")
         account = (_CudaAccount if self.device.type == "cuda" else StorageCount)(self.limit_bytes, self.device)
         account.__enter__()
         self._account = account

@@ -126,7 +126,7 @@ def visual_networks(network: str, device: str = "cpu", actor_dtype: str = "float
     return actor.to(device, getattr(torch, actor_dtype)), critic.to(device)
 
 
-@lru_cache(maxsize=1)  # more than one would take up memory on the card
+@lru_cache(maxsize=1)  # more than one would take up memory on the GPU
 def visual_ppo(network: str, max_batchsize: int, device: str = "cpu", actor_dtype: str = "float32"):
     """PPO with these networks, for preprocessing only. It has no optimizer, since torch imports its compiler to
     construct one, which takes seconds."""

@@ -130,7 +130,7 @@ def judge_cpu_storage(records: Records) -> Finding:
     buffer_bytes = stored_bytes(records, features=1) * CAPACITY
     update = update_bytes(records, ARTICLE_ACTIONS, BATCH)
     figure = (
-        f"moved off the card: {format_value(buffer_bytes, 'B')} of {CAPACITY:,} transitions; left on it: "
+        f"moved off the GPU: {format_value(buffer_bytes, 'B')} of {CAPACITY:,} transitions; left on it: "
         f"{format_value(update, 'B')} of one update"
     )
     return _finding(records, figure, [update], {"refuted": "the update alone takes more"})
@@ -158,7 +158,7 @@ def judge_leak(records: Records) -> Finding:
     return _finding(records, figure, [late, max(early, late)], reasons)
 
 
-CARD_LABEL = f"the {CARD_GIB:.0f} GiB of the card"
+CARD_LABEL = f"the {CARD_GIB:.0f} GiB of the GPU"
 
 
 def judge_problem(records: Records) -> Finding:
@@ -182,14 +182,14 @@ CLAIMS = [
     ),
     fix_claim(
         "LA2",
-        "An integer takes 4 bytes, one-hot thousands of times more",
+        "An integer takes 4 bytes, a one-hot vector thousands of times as much",
         judge=judge_integer_bytes,
         rule=at_least(THOUSANDS),
     ),
     solution_claim("LA3", "Integer coding solves the memory problem", judge=judge_integer_coding),
     fix_claim(
         "LA4",
-        "The history module's memory grows with its length and makes it worse",
+        "The history module's memory grows with its length and makes the memory problem worse",
         judge=judge_history,
         rule=proportional("bytes"),
         premise=PROBLEM,
@@ -202,7 +202,7 @@ CLAIMS = [
     ),
     solution_claim(
         "LA6",
-        "Storing on the CPU and moving only batches to the GPU solves it",
+        "Storing on the CPU and moving only batches to the GPU solves the memory problem",
         judge=judge_cpu_storage,
     ),
     fix_claim(

@@ -14,7 +14,7 @@ from rlrepro.fixes import FactoredQ, SharedActionBuffer
 from rlrepro.lab.storage_tracker import StorageCount
 
 PAIRS_AT_ONCE = {"cpu": 2**11, "cuda": 2**16}  # few enough for a CPU's caches, enough to fill a GPU
-FREE_SHARE = 0.9  # of free memory that a plan may use; operators need temporaries on top
+FREE_SHARE = 0.9  # of free memory that a plan may use, since operators also need temporaries
 TRANSITIONS = 10  # written to a buffer; its storage then allocates room for all
 
 

@@ -29,7 +29,7 @@ from rlrepro.lab import Release, compare, peak_memory, this_machine
 
 ONE_HOT_ROWS = 4  # transitions in a one-hot batch
 LEAK_CAPACITY = 2 * BATCH
-LIMIT_BYTES = 5 * 2**30  # of FactoredQ on a card of CARD_GIB
+LIMIT_BYTES = 5 * 2**30  # of FactoredQ on a GPU of CARD_GIB
 UPDATES = {"plain": fixed_workloads.plain_update, "factored": fixed_workloads.factored_update}
 VALUES = {"plain": fixed_workloads.plain_values, "factored": fixed_workloads.factored_values}
 
@@ -175,7 +175,7 @@ def _add_times(bench: Bench, factories: dict, count: int, rows: int, **setting) 
 
 
 def largest_action_counts(bench: Bench) -> dict[int, int]:
-    """Adds the most actions that the plain way fits on a card, and the multiples of that number that FactoredQ fits.
+    """Adds the most actions that the plain critic fits on a GPU, and the multiples of that number that FactoredQ fits.
     Returns FactoredQ's planned bytes by the number of actions."""
     card_bytes = int(CARD_GIB * 2**30)
     plain = fixed_workloads.largest_plain(FEATURES, BATCH, card_bytes)

@@ -36,7 +36,7 @@ def plot_bytes(records: Records):
         axes.set_title(title, loc="left", fontsize=11)
         axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), fontsize=9.5, frameon=False)
     record = records.get("large_actions.update_peak", features=1)
-    figures.caption(figure, record, "predicted from shapes; warm colours: per action")
+    figures.caption(figure, record, "predicted from shapes; warm colors: per action")
     return figure
 
 
@@ -50,7 +50,7 @@ def plot_peaks(records: Records):
         figures.draw_line(axes, planned, color, label, "-", unit="B")
         figures.draw_line(axes, measured, color, f"_{label}, measured", "o")
     card = dict.fromkeys((min(planned), max(planned)), CARD_GIB * 2**30)
-    figures.draw_line(axes, card, figures.NEUTRAL, f"a card of {CARD_GIB:.0f} GiB", ":", unit="B")
+    figures.draw_line(axes, card, figures.NEUTRAL, f"a GPU of {CARD_GIB:.0f} GiB", ":", unit="B")
     figures.count_axis(axes.xaxis, planned)
     figures.bytes_axis(axes.yaxis)
     figures.label_lines(axes)

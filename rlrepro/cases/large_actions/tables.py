@@ -71,11 +71,11 @@ def critic_table(records: Records) -> str:
             peaks = records.where("large_actions.critic_peak", **setting)
             measured = format_value(peaks[-1].value, "B") if peaks else "not run"
             rows.append((f"{count:,}", batch_size, way, format_value(planned, "B"), measured))
-    return markdown_table(("actions", "batch size", "way", "planned", "measured"), rows)
+    return markdown_table(("actions", "batch size", "critic", "planned", "measured"), rows)
 
 
 def time_table(records: Records) -> str:
-    """How many times longer the plain way takes than FactoredQ, and FactoredQ than its matrix products alone."""
+    """How many times longer the plain critic takes than FactoredQ, and FactoredQ than its matrix products alone."""
     rows = []
     for floor in records.where("large_actions.floor_ratio"):
         count, batch_size = _size(floor)

@@ -25,14 +25,14 @@ class Settings:
     max_batchsize: int  # everywhere else
     residual_rows: int  # for the second network
     residual_max_batchsize: int
-    card_gib: float  # the card of the opening scene
+    card_gib: float  # the virtual card of the opening scene
     card_rows: int
     card_network: str
-    history_rows: int  # for the plot of what is live on a card of `history_gib`
+    history_rows: int  # for the plot of what is live on a virtual card of `history_gib`
     history_gib: float
     releases: tuple[str, ...]  # compared on `release_rows`
     release_rows: int
-    small_card_gib: float  # the card for which the longest rollout is searched
+    small_card_gib: float  # the virtual card for which the longest rollout is searched
     long_rows: int  # the rollout that the fixed release tries on it
     equality_rows: int
     equality_sizes: tuple[int, ...]  # max_batchsize at which results are compared

@@ -10,7 +10,7 @@ from rlrepro.evidence.records import Records
 from rlrepro.evidence.rules import PROPORTIONAL, at_least, constant, exactly, proportional, slightly_more
 from rlrepro.lab.units import format_value
 
-MIN_EXPONENT = 0.5  # of peak against max_batchsize, from which the parameter counts as setting the peak
+MIN_EXPONENT = 0.5  # of peak against max_batchsize, from which the parameter counts as controlling the peak
 ROUNDING = {  # the largest relative difference that another order of operations explains, by precision
     "float32": 1e-5,  # 23 bits, of which sums of a few thousand terms lose a few
     "tf32": 2**-8,  # 10 bits
@@ -144,7 +144,7 @@ CLAIMS = [
     ),
     claim(
         "LO2",
-        "Computing it in chunks bounds the memory",
+        "Computing logp_old in chunks bounds the memory",
         section="How it grows",
         judge=judge_chunking_bounds,
         rule=constant("bytes"),
@@ -152,7 +152,7 @@ CLAIMS = [
     ),
     claim(
         "LO3",
-        "Only with the fix can the batch-size parameter set the memory",
+        "Only with the fix can the batch-size parameter control the memory",
         section="The parameter that does nothing",
         judge=judge_parameter,
         rule=at_least(MIN_EXPONENT, f"an exponent of {MIN_EXPONENT:g}"),

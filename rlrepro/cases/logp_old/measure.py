@@ -32,7 +32,8 @@ def start(bench: Bench) -> None:
 
 
 def opening_scene(bench: Bench, chunked: bool = False) -> dict[str, dict]:
-    """What `workloads.fits` returns on a small card, by release; with `chunked`, only BUGGY with ChunkedPPOPolicy."""
+    """What `workloads.fits` returns on a small virtual card, by release; with `chunked`, only BUGGY with
+    ChunkedPPOPolicy."""
     settings, outcomes = bench.settings, {}
     setting = {"rows": settings.card_rows, "gib": settings.card_gib, "network": settings.card_network}
     for version in (BUGGY,) if chunked else (BUGGY, FIXED):
@@ -102,8 +103,8 @@ def peak_by_release(bench: Bench) -> None:
 
 
 def largest_rollouts(bench: Bench) -> dict:
-    """Find the longest rollout that fits on a small card in the buggy release, and try a much longer one in the fixed
-    release. Returns what `workloads.fits` returns for the latter."""
+    """Find the longest rollout that fits on a small virtual card in the buggy release, and try a much longer one in the
+    fixed release. Returns what `workloads.fits` returns for the latter."""
     settings, gib, size = bench.settings, bench.settings.small_card_gib, DEFAULT_MAX_BATCHSIZE
     rows, peak = list(bench.records.series("logp_old.peak", "rows", release=BUGGY, network="nature").items())[-1]
     estimate = int(gib * 2**30 / (peak / rows))

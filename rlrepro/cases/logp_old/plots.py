@@ -55,8 +55,10 @@ def plot_peak_against_chunk(records: Records):
 
 
 def plot_history(records: Records):
-    """Live memory after each allocation and free, one panel per release, coloured by the line that allocated it."""
-    figure, panels = figures.new_figure("Live memory on the card, by the line that allocated it", rows=2, height=6.4)
+    """Live memory after each allocation and free, one panel per release, colored by the line that allocated it."""
+    figure, panels = figures.new_figure(
+        "Live memory on the virtual card, by the line that allocated it", rows=2, height=6.4
+    )
     for axes, release in zip(panels, (BUGGY, FIXED), strict=True):
         history = records.all("logp_old.live", release=release)
         setting = history[0].setting
@@ -74,7 +76,7 @@ def plot_history(records: Records):
         outcome = "done" if setting["fits"] else "out of memory"
         highest = ", ".join(f"{line} holds up to {format_value(live.max() * MIB, 'B')}" for line, live in stack.items())
         figure.described += f"tianshou {release} ends with: {outcome}; {highest}. "
-        for x, text, alignment in ((0.005, "the card", "left"), (0.995, outcome, "right")):
+        for x, text, alignment in ((0.005, "virtual card", "left"), (0.995, outcome, "right")):
             axes.text(x, limit * 1.03, text, transform=axes.get_yaxis_transform(), ha=alignment, fontsize=9)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0.84), fontsize=8.5, frameon=False)
         axes.grid(visible=False)
@@ -121,7 +123,7 @@ def plot_timeline(records: Records):
 
 
 def plot_largest_rollout(records: Records):
-    """The longest rollout that fits on a card, in the buggy and in the fixed release."""
+    """The longest rollout that fits on a virtual card, in the buggy and in the fixed release."""
     figure, axes = figures.new_figure("The longest rollout that fits", height=2.6)
     rollouts = [records.get("logp_old.largest_rollout", release=release) for release in (BUGGY, FIXED)]
     by_name = {f"tianshou {record.setting['release']}": record for record in rollouts}
@@ -134,7 +136,8 @@ def plot_largest_rollout(records: Records):
     figures.caption(
         figure,
         rollouts[0],
-        f"Nature CNN, max_batchsize={rollouts[0].setting['max_batchsize']}, card of {rollouts[0].setting['gib']} GiB",
+        f"Nature CNN, max_batchsize={rollouts[0].setting['max_batchsize']}, "
+        f"virtual card of {rollouts[0].setting['gib']} GiB",
     )
     return figure
 

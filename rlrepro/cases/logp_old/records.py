@@ -17,7 +17,7 @@ RECORDS = (
     Quantity("snippet_error", "text", ("release",)),
     Quantity("difference", "difference", ("dtype", "max_batchsize", "rows")),  # relative, of logp_old
     Quantity("training_difference", "difference", ("max_batchsize", "updates")),  # of weights
-    Quantity("drift", "difference", ("run", "update", "max_batchsize")),  # of weights, after so many updates
+    Quantity("drift", "difference", ("run", "update", "max_batchsize")),  # of weights, after that many updates
     Quantity("training_same_returns", "yes/no", ("max_batchsize", "updates")),
     Quantity("time_ratio", "ratio", ("rows",)),  # fixed release over buggy release
     Quantity("chunks", "sizes", ("release", "rows", "max_batchsize")),

@@ -58,7 +58,8 @@ def peak(rows: int, max_batchsize: int, network: str = "nature", device: str = "
 def fits(
     rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu", chunked: bool = False
 ) -> dict:
-    """Whether preprocessing a rollout of `rows` transitions fits on a card: {"fits", "peak_bytes", "error", "trace"}.
+    """Whether preprocessing a rollout of `rows` transitions fits on a virtual card: {"fits", "peak_bytes", "error",
+    "trace"}.
 
     `error` is the message of the out-of-memory error or None; `trace` has the lines of library code in its traceback.
     `chunked` uses ChunkedPPOPolicy in place of the release's own class.
@@ -82,7 +83,8 @@ def fits(
 
 
 def history(rows: int, gib: float, max_batchsize: int, network: str = "nature", device: str = "cpu") -> dict:
-    """What is live on a card of `gib` GiB while a rollout is preprocessed, until that ends or runs out of memory.
+    """What is live on a virtual card of `gib` GiB while a rollout is preprocessed, until that ends or runs out of
+    memory.
 
     `live`: bytes by the line of tianshou that allocated them, at up to HISTORY_POINTS points spread over all
     allocations and frees; `events`: the number of allocations and frees; `error`: as in `fits`.
@@ -107,7 +109,8 @@ def _library(frame) -> bool:
 def largest_rollout(
     gib: float, low: int, high: int, step: int, max_batchsize: int, device: str = "cpu", network: str = "nature"
 ) -> int | None:
-    """The longest rollout whose preprocessing fits on the card, in steps of `step`, by bisection from `low` to `high`.
+    """The longest rollout whose preprocessing fits on the virtual card, in steps of `step`, by bisection from `low` to
+    `high`.
 
     None if even `high` fits. Raises ValueError if `low` does not.
     """

@@ -51,7 +51,7 @@ def judge_decay(records: Records) -> Verdict:
     figure = (
         f"from {min(steps):,} to {max(steps):,} stored transitions, a training step takes "
         + ", ".join(f"{factor}× the time in {release}" for release, factor in factors.items())
-        + f"; there a share of {share} of it looks for NaN"
+        + f", where searching for NaN takes {share} of it"
     )
     slowdown = factors[NEWEST], SLOWED
     if factors[NEWEST] < SLOWED:
@@ -87,7 +87,7 @@ def judge_reported_speed(records: Records) -> Verdict:
         return weighed("refuted", figure, f"more than {ORDER}× apart", *comparisons)
     reason = (
         f"the same order of magnitude on another machine; and the buffer of {REPORTED_STORED:,} is full after the "
-        f"first epoch of {REPORTED_EPOCH:,} steps; from then on the speed stays"
+        f"first epoch of {REPORTED_EPOCH:,} steps; from then on the speed is constant"
     )
     return weighed("supported", figure, reason, *comparisons)
 
@@ -157,7 +157,7 @@ def judge_only_written(records: Records) -> Verdict:
 CLAIMS = [
     Claim(
         "NS1",
-        "tianshou 2.x looks for NaN in the whole buffer after every collect, and 1.2.0 did not (we say)",
+        "tianshou 2.x looks for NaN in the whole buffer after every collect, and 1.2.0 did not (our claim)",
         CHAPTER,
         "Which releases",
         judge_every_collect,
@@ -192,14 +192,14 @@ CLAIMS = [
     ),
     Claim(
         "NS6",
-        "With stacked frames, a search takes more memory than the buffer itself (we say)",
+        "With stacked frames, a search takes more memory than the buffer itself (our claim)",
         CHAPTER,
         "The memory that it takes",
         judge_memory,
     ),
     Claim(
         "NS7",
-        "It is enough to look at the transitions just written (we say)",
+        "It is enough to look at the transitions just written (our claim)",
         CHAPTER,
         "The fix",
         judge_only_written,

@@ -53,8 +53,8 @@ def plot_scans(records: Records):
 
 
 def plot_memory(records: Records):
-    """Host memory of a check on top of the buffer, without the fix and with it."""
-    figure, axes = figures.new_figure("Host memory that looking for NaN takes", height=3.2)
+    """Host memory of a check in addition to the buffer, without the fix and with it."""
+    figure, axes = figures.new_figure("Host memory of a search for NaN", height=3.2)
     stored = max(records.series("nan_scan.stored_bytes", "stored", kind="frames"))
     bars = (
         ("the buffer itself", records.get("nan_scan.stored_bytes", kind="frames", stored=stored), figures.NEUTRAL),

@@ -1,4 +1,4 @@
-"""Problems that no other chapter measures: for each rule, the slow version timed against its fix, in turns."""
+"""Problems that no other chapter measures: for each rule, the slow version timed against its fix, alternately."""
 
 import warnings
 from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from rlrepro.evidence.rules import at_least, at_most, because_of, share_left
 
 SLOWER = 1.5  # times longer than sharing the cores explains, from which a run counts as slowed down
 NEARLY_LINEAR = 0.8  # of the ideal throughput
-WASTE = 0.5  # of the work: what a launcher may cost on top before another kind is needed
+WASTE = 0.5  # of the work: what a launcher may cost in addition before another kind is needed
 
 POOL = {"way": "pool", "method": "fork", "net": "large"}
 ALONE = POOL | {"threads": "one", "waits": "default", "processes": 1}  # the baseline of all others
@@ -69,7 +69,8 @@ def judge_lock(records: Records) -> Finding:
         pool_slowdown(records, *setting) for setting in (("default",), ("one",), ("default", "passive"))
     )
     figure = (
-        f"slowed down {factor} times; {one_thread} with one thread each, {passive} where threads sleep while they wait"
+        f"slowed down by a factor of {factor}; {one_thread} with one thread each, {passive} where threads sleep while "
+        "they wait"
     )
     reasons = {
         "refuted": "autograd and its locks were the same each time; the threads were not",
@@ -89,8 +90,8 @@ def _share_left(effect: Estimate, left: Estimate) -> Estimate:
 def judge_scripts(records: Records) -> Finding:
     processes, factor, share = scripts_slowdown(records)
     figure = (
-        f"{processes} scripts at once take {factor} times what sharing the cores explains, which is {share:.3g} times "
-        "one"
+        f"{processes} scripts at once take {factor} times their share of the cores, which is {share:.3g} times one "
+        "alone"
     )
     reasons = {
         "supported": "they do not slow each other down",
@@ -141,7 +142,7 @@ def judge_linear(records: Records) -> Finding:
 def judge_framework_needed(records: Records) -> Finding:
     record = records.get("parallel_training.overhead", way="train_many")
     overhead = estimate(np.positive, record)
-    figure = f"{record.setting['trainings']} training runs on one machine, {overhead} of their work on top"
+    figure = f"{record.setting['trainings']} training runs on one machine; overhead: {overhead} of their work"
     return Finding(figure, [overhead], {"refuted": "a process pool is enough"})
 
 
@@ -161,19 +162,19 @@ CLAIMS = [
     ),
     cause_claim(
         "PT2",
-        "That is because autograd has a lock that all processes share",
+        "The gradient step slows down because autograd has a lock that all processes share",
         judge=judge_lock,
         rule=because_of(),
     ),
     cause_claim(
         "PT3",
-        "Independent processes, started by a script, avoid it",
+        "Independent processes, started by a script, avoid the slowdown",
         judge=judge_scripts,
         rule=at_most(SLOWER),
     ),
     claim(
         "PT4",
-        "No more processes than cores avoids it",
+        "No more processes than cores avoids the slowdown",
         section="See it slow down",
         judge=judge_fewer_processes,
         rule=at_most(SLOWER),
@@ -181,7 +182,7 @@ CLAIMS = [
     ),
     claim(
         "PT5",
-        "Ray or another framework avoids it",
+        "Ray or another framework avoids the slowdown",
         section="The article's fixes, and why some of them work",
         judge=judge_frameworks,
         rule=at_most(SLOWER),
@@ -195,7 +196,7 @@ CLAIMS = [
     ),
     fix_claim(
         "PT7",
-        "From 10 training runs on, a distributed framework is needed, and a specialised one above 100",
+        "From 10 training runs on, a distributed framework is needed, and a specialized one above 100",
         judge=judge_framework_needed,
         rule=at_least(WASTE),
     ),

@@ -128,7 +128,7 @@ def fork_after_work(bench: Bench) -> bool:
 
 
 def gpu(bench: Bench) -> None:
-    """Processes that share a GPU: gradient steps, and the memory that each takes on the card."""
+    """Processes that share a GPU: gradient steps, and the memory that each takes on the GPU."""
     steps, memory = {}, {}
     for count in bench.settings.sharing:
         runs = configs(bench, count, bench.settings.at_pace, threads=1, device=bench.device)

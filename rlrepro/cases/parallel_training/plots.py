@@ -8,13 +8,13 @@ from rlrepro.lab.units import format_value
 
 PHASES = {"step": "a gradient step", "row": "a step of the environment"}
 LINES = {"default": (figures.BUGGY, "torch's own threads"), "one": (figures.OURS, "one thread each")}
-WAITS = {  # (threads, waits): label and colour
+WAITS = {  # (threads, waits): label and color
     ("default", "default"): ("torch's own threads", figures.BUGGY),
-    ("default", "no spinning"): ("as many, GOMP_SPINCOUNT=0", figures.UPSTREAM),
-    ("default", "passive"): ("as many, OMP_WAIT_POLICY=PASSIVE", figures.UPSTREAM),
+    ("default", "no spinning"): ("same number, GOMP_SPINCOUNT=0", figures.UPSTREAM),
+    ("default", "passive"): ("same number, OMP_WAIT_POLICY=PASSIVE", figures.UPSTREAM),
     ("one", "default"): ("one thread each", figures.OURS),
 }
-WAYS = {  # (way, method, threads): label and colour
+WAYS = {  # (way, method, threads): label and color
     ("scripts", None, "default"): ("independent scripts", figures.BUGGY),
     ("pool", "spawn", "default"): ("Pool, spawn", figures.BUGGY),
     ("pool", "forkserver", "default"): ("Pool, forkserver", figures.BUGGY),
@@ -132,7 +132,7 @@ def plot_members(records: Records):
 
 
 def _dots(title: str, dots: dict[str, tuple], unit: str):
-    """Dots on a logarithmic axis, each with its value: label to (a record or a number, colour)."""
+    """Dots on a logarithmic axis, each with its value: label to (a record or a number, color)."""
     figure, axes = figures.new_figure(title, height=0.55 * len(dots) + 0.9)
     figures.draw_values(axes, [(label, *dot) for label, dot in dots.items()], unit=unit, log=True)
     if unit == "s":

@@ -20,8 +20,9 @@ def times_alone(records: Records, name: str, **setting) -> str:
     """How many times longer several at once take than one alone, and how much of that sharing the cores explains."""
     values = records.series(f"parallel_training.{name}", "processes", **setting)
     return "\n".join(
-        f"{count} at once take {value / values[1]:.3g} times one alone ({format_value(values[1], 's')}); sharing the "
-        f"cores explains {(share := max(1, count / cores(records))):.3g}, which leaves {value / values[1] / share:.3g}"
+        f"{count} at once take {value / values[1]:.3g} times as long as one alone ({format_value(values[1], 's')}); "
+        f"sharing the cores explains {(share := max(1, count / cores(records))):.3g}, which leaves "
+        f"{value / values[1] / share:.3g}"
         for count, value in values.items()
         if count > 1
     )
@@ -66,10 +67,10 @@ def cpu_without_waiting(records: Records) -> str:
         max(cpu),
     )
     return (
-        f"One thread each, CPU time of a gradient step over that of one alone ({format_value(alone, 's')}): "
-        f"{cpu[n_cores] / alone:.3g} with a run for each of {n_cores} cores, {cpu[processes] / alone:.3g} with "
-        f"{processes} runs, where the system takes a core away {interrupted[processes]:.2g} times per gradient step "
-        f"({interrupted[n_cores]:.2g} before)."
+        f"With one thread each, the CPU time of a gradient step is {cpu[n_cores] / alone:.3g} times that of one alone "
+        f"({format_value(alone, 's')}) with a run for each of {n_cores} cores, and {cpu[processes] / alone:.3g} times "
+        f"with {processes} runs, where the system takes a core away {interrupted[processes]:.2g} times per gradient "
+        f"step ({interrupted[n_cores]:.2g} before)."
     )
 
 
@@ -84,17 +85,17 @@ def framework_threads(records: Records) -> str:
 
 
 def gpu_table(records: Records) -> str:
-    """Time of a gradient step and memory on the card, by how many processes share it, and what sharing gains."""
+    """Time of a gradient step and memory on the GPU, by how many processes share it, and what sharing gains."""
     steps, device_bytes = (
         records.series(f"parallel_training.{name}", "processes", way="gpu") for name in ("step", "device_bytes")
     )
     rows = [(str(n), format_value(steps[n], "s"), format_value(device_bytes[n], "B")) for n in steps]
-    table = markdown_table(("processes on one GPU", "a gradient step", "taken on the card"), rows)
+    table = markdown_table(("processes on one GPU", "a gradient step", "taken on the GPU"), rows)
     gain, per_process = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
     sentence = (
         f"{max(steps)} processes do {gain.value:.2f} times the gradient steps of {min(steps)}; each further process "
     )
-    return f"{table}\n\n{sentence}takes {format_value(per_process.value, 'B')} of the card."
+    return f"{table}\n\n{sentence}takes {format_value(per_process.value, 'B')} of the GPU's memory."
 
 
 def hypothesis_table(records: Records) -> str:
@@ -129,15 +130,15 @@ def hypothesis_table(records: Records) -> str:
         (
             "a lock in autograd",
             "a process that waits for a lock sleeps and uses no CPU; without autograd nothing is slowed down",
-            f"{cpu_ratio:.3g}× the CPU time per gradient step; forward passes without autograd slowed down "
-            f"{forward:.3g}×",
+            f"{cpu_ratio:.3g}× the CPU time per gradient step; forward passes without autograd "
+            f"{forward:.3g}× beyond their share",
             cpu_ratio <= SLOWER and forward <= SLOWER,
         ),
         (
             "memory bandwidth",
             f"{n_cores} processes of one thread each slow each other down as well, since they move the same bytes; a "
             "small network, which fits into the cache, is spared",
-            f"{one_per_core:.3g}×; the small network {small_factor:.3g}×",
+            f"{one_per_core:.3g}× beyond their share; the small network {small_factor:.3g}×",
             one_per_core > SLOWER and small_factor <= SLOWER,
         ),
         (
@@ -155,5 +156,5 @@ def hypothesis_table(records: Records) -> str:
             max(one_thread, no_spinning, passive) <= max(SLOWER, factor / 2),
         ),
     ]
-    rows = [(*texts, "**survives**" if survives else "falls") for *texts, survives in rows]
+    rows = [(*texts, "**survives**" if survives else "ruled out") for *texts, survives in rows]
     return markdown_table(("hypothesis", "it predicts", "observed", ""), rows)

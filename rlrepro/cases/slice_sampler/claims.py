@@ -107,10 +107,10 @@ def judge_exponential(records: Records) -> Finding:
     share = estimate(late_over_early, *(measured[size] for size in sizes))
     linear_share = math.log(last / middle) / (last - middle) / (math.log(middle / first) / (middle - first))
     figure = (
-        f"time ~ stored^{growth(measured)}; the rate of growth beyond {middle:,} stored is {share} of the rate up to "
-        f"there, and of a straight line {linear_share:.2g}"
+        f"time ~ stored^{growth(measured)}; beyond {middle:,} stored, the growth rate is {share} of the earlier one (a "
+        f"straight line: {linear_share:.2g})"
     )
-    return Finding(figure, [share], {"refuted": "the factor by which a further transition slows it down falls"})
+    return Finding(figure, [share], {"refuted": "each further transition adds a smaller factor"})
 
 
 def judge_done_flags(records: Records) -> Finding:
@@ -164,7 +164,7 @@ def judge_bit_operations(records: Records) -> Finding:
     )
     figure = (
         f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*seconds)} times the time; the "
-        f"bytes leave {unexplained} of that unexplained, in logarithms"
+        f"bytes leave {unexplained} of that unexplained (on a log scale)"
     )
     return Finding(figure, [unexplained], {"refuted": "a bool takes a byte; wider ids cost what their bytes do"})
 
@@ -173,7 +173,7 @@ THE_SLOWDOWN = Premise("the slowdown", judge_slowdown, at_least(SLOWDOWN))
 SLOW_IDS = Premise("the slowness of integer ids", judge_slow_ids, at_least(SLOWER_IDS))
 EXPONENTIAL = Rule(
     "grows like",
-    f"supported from {SAME_RATE:g} of the rate on, since an exponential keeps it",
+    f"supported at {SAME_RATE:g} of the earlier rate or more, since an exponential keeps it",
     (SAME_RATE,),
     ("refuted", "supported"),
 )
@@ -186,19 +186,19 @@ fix_claim = partial(
 CLAIMS = [
     slowdown_claim(
         "SS1",
-        "With 5M transitions, a capacity of 600M instead of 6M makes a sample 7.5 times slower (0.0048 s, 0.0361 s)",
+        "With 5M transitions, a capacity of 600M instead of 6M makes sampling 7.5 times slower (0.0048 s, 0.0361 s)",
         judge=judge_capacity_step,
         rule=times(_article_ratio(WIDE, SMALL)),
     ),
     slowdown_claim(
         "SS2",
-        "With a capacity of 600M, 346M transitions in place of 5M make it 46 times slower (0.0361 s, 1.6531 s)",
+        "With a capacity of 600M, 346M transitions in place of 5M make sampling 46 times slower (0.0361 s, 1.6531 s)",
         judge=judge_stored_step,
         rule=times(_article_ratio(LARGE, WIDE)),
     ),
     slowdown_claim(
         "SS3",
-        "From 5M of 6M to 346M of 600M it gets 344 times slower (0.0048 s, 1.6531 s)",
+        "From 5M of 6M to 346M of 600M, sampling gets 344 times slower (0.0048 s, 1.6531 s)",
         judge=judge_both_steps,
         rule=times(_article_ratio(LARGE, SMALL)),
     ),
@@ -210,9 +210,13 @@ CLAIMS = [
         rule=growing("times"),
         premise=THE_SLOWDOWN,
     ),
-    slowdown_claim("SS5", "It is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN),
+    slowdown_claim(
+        "SS5", "The slowdown is exponential", judge=judge_exponential, rule=EXPONENTIAL, premise=THE_SLOWDOWN
+    ),
     fix_claim("SS6", "Done flags are about twice as fast as episode ids", judge=judge_done_flags, rule=times(2)),
-    fix_claim("SS7", "Caching makes it 500 times faster with 346M transitions", judge=judge_cache, rule=times(500)),
+    fix_claim(
+        "SS7", "Caching makes sampling 500 times faster with 346M transitions", judge=judge_cache, rule=times(500)
+    ),
     fix_claim("SS8", "The rewritten algorithm is two to three times faster", judge=judge_rewrite, rule=times(2, 3)),
     fix_claim(
         "SS9",

@@ -6,7 +6,7 @@ from rlrepro.evidence import figures
 from rlrepro.evidence.growth import growth_exponent
 from rlrepro.evidence.records import Records
 
-LINES = {  # (release, sampler): its style, colour and name
+LINES = {  # (release, sampler): its style, color and name
     (BUGGY, "episode"): ("o-", figures.BUGGY, f"torchrl {BUGGY}"),
     (FIXED, "episode"): ("s-", figures.UPSTREAM, f"{FIXED}"),
     (NEWEST, "episode"): ("o-", figures.UPSTREAM, f"{NEWEST}"),

@@ -63,7 +63,7 @@ def upstream_list(records: Records) -> str:
     for name, label in (("done_ratio", "done flags instead of ids"), ("cache_ratio", "the cache")):
         record = records.get(f"slice_sampler.{name}", release=BUGGY)
         stored = record.setting["stored"]
-        lines.append(f"- {label}: {_text(record)} faster with {stored:,} transitions stored (torchrl {BUGGY})")
+        lines.append(f"- {label}: {_text(record)} as fast with {stored:,} transitions stored (torchrl {BUGGY})")
     for record in records.all("slice_sampler.release_ratio"):
         low, high = (format_value(value, "ratio") for value in record.spread)
         lines.append(
@@ -108,7 +108,7 @@ def fix_list(records: Records) -> str:
     with_min, with_max = (get("online_alone", stored=stored, sampler="ours") for stored in (min_stored, max_stored))
     return f"""\
 - With {still.setting["stored"]:,} transitions that do not change, {NEWEST} takes **{_text(still)}** the time of our
-  sampler; with its cache and {cached.setting["stored"]:,}, {_text(cached)}.
+  sampler; with its cache and {cached.setting["stored"]:,} transitions, {_text(cached)}.
 - After each write, with {max_stored:,} stored, it takes {_text(online_default)} the time of ours, and with its cache
   **{_text(online_cached)}**.
 - Alone on its buffer, ours finds its slices after a write in {_text(with_min)} with {min_stored:,} stored and in

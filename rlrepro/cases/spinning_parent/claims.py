@@ -43,7 +43,7 @@ def judge_core_kept_busy(records: Records) -> Verdict:
     if max(busy[SPINNING], busy[NEWEST]) <= IDLE:
         comparisons = [(busy[SPINNING], IDLE), (busy[NEWEST], IDLE)]
         return weighed("refuted", figure, f"up to {IDLE} cores count as asleep", *comparisons)
-    reason = f"from {BUSY} cores on one counts as kept busy, up to {IDLE} as left free"
+    reason = f"at {BUSY} or more, a core counts as kept busy, up to {IDLE} as left free"
     return weighed("partly", figure, reason, *comparisons)
 
 
@@ -106,7 +106,9 @@ def judge_ours(records: Records) -> Verdict:
     )
     comparisons = (cpu, OURS_CPU), (short, OURS_TIME), *((_as_estimate(record), OURS_TIME) for record in long_steps)
     passes = all(number <= bound for number, bound in comparisons)
-    return weighed("supported" if passes else "refuted", figure, "ours against torchrl's own, in turns", *comparisons)
+    return weighed(
+        "supported" if passes else "refuted", figure, "ours against torchrl's own, timed alternately", *comparisons
+    )
 
 
 def judge_late(records: Records) -> Verdict:
@@ -138,7 +140,8 @@ POLLING, LOADED = "What polling buys, and what sleeping costs", "The same flags,
 CLAIMS = [
     Claim(
         "PE1",
-        f"From {SPINNING} on, ParallelEnv's parent keeps a core busy while its workers step; in {SLEEPING} it slept",
+        f"From {SPINNING} on, ParallelEnv's parent keeps a core busy while its workers step; in {SLEEPING} it slept "
+        "(our claim)",
         CHAPTER,
         PARENT,
         judge_core_kept_busy,
@@ -151,18 +154,32 @@ CLAIMS = [
         judge_faster,
         at_least(COMMIT),
     ),
-    Claim("PE3", "It takes time from environments that need all cores", CHAPTER, OTHERS, judge_crowd, SLOWED_DOWN),
-    Claim("PE4", "Training runs side by side get less done", CHAPTER, OTHERS, judge_side_by_side, SLOWED_DOWN),
+    Claim(
+        "PE3",
+        "Polling takes time from environments that need all cores (our claim)",
+        CHAPTER,
+        OTHERS,
+        judge_crowd,
+        SLOWED_DOWN,
+    ),
+    Claim(
+        "PE4",
+        "Training runs side by side get less done with parents that poll (our claim)",
+        CHAPTER,
+        OTHERS,
+        judge_side_by_side,
+        SLOWED_DOWN,
+    ),
     Claim(
         "PE5",
-        "PatientParallelEnv takes at most a tenth of a core, and at most 5% more time",
+        "PatientParallelEnv takes at most a tenth of a core, and at most 5% more time (our claim)",
         CHAPTER,
         POLLING,
         judge_ours,
     ),
     Claim(
         "PE6",
-        f"From {SPINNING} on, transitions come one step late after load_state_dict",
+        f"From {SPINNING} on, transitions come one step late after load_state_dict (our claim)",
         CHAPTER,
         LOADED,
         judge_late,

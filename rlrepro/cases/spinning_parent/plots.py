@@ -73,5 +73,5 @@ def plot_ours_ratio(records: Records):
     figures.seconds_axis(axes.xaxis)
     axes.set(xlabel=STEP, ylabel="ours over theirs (dotted: 5% slower)")
     record = ratios[0]
-    figures.caption(figure, record, f"{environments(record)}, blocks in turns")
+    figures.caption(figure, record, f"{environments(record)}, blocks timed alternately")
     return figure

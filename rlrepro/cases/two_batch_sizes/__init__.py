@@ -10,7 +10,7 @@ import lazy_loader
 CHAPTER = "01_two_batch_sizes"
 BUGGY, NEWEST = "1.0.0", "2.0.1"
 STAGES = ("collect", "returns", "logp_old", "learn")
-ARTICLE_GIB = 8  # of the article's card
+ARTICLE_GIB = 8  # of the article's GPU
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Settings:
 
     network: str
     rollout: int
-    gib: float  # of the card on which updates are run
+    gib: float  # of the virtual card on which updates are run
     max_batchsizes: tuple[int, ...]
     batch_sizes: tuple[int, ...]
     profile_sizes: tuple[int, int, int]  # (rollout, max_batchsize, batch_size) of the update plotted over time

@@ -132,7 +132,9 @@ def judge_eight(records: Records) -> Finding:
 
 
 OVERFLOW = Premise("the overflow", judge_overflow, at_least(0.01, "a hundredth of the cells"))
-BOUNDS = Rule("at most", "below twice its value counts as bounded, since a joined remainder may nearly double it")
+BOUNDS = Rule(
+    "at most", "below twice the parameter counts as bounded, since a joined remainder may nearly double a chunk"
+)
 
 NONE_FITS = replace(at_most(0), says=f"supported if none fits in {BUGGY}, refuted otherwise")
 
@@ -148,29 +150,29 @@ CLAIMS = [
     ),
     counted(
         "TB2",
-        "the trainer's `batch_size` bounds the backward minibatch, and only that",
+        "The trainer's `batch_size` bounds the backward minibatch, and only that",
         judge=judge_batch_size,
     ),
     no_way_out(
         "TB3",
-        f"on {BUGGY} no value of either avoids the overflow for a large network",
+        f"On {BUGGY} no value of either batch size avoids the overflow for a large network",
         judge=judge_no_way_out,
     ),
     no_way_out(
         "TB4",
-        "one has to install from the repository, since the published package has the bug",
+        "One has to install from the repository, since the published package has the bug",
         judge=judge_published,
     ),
     claim(
         "TB5",
-        "the chunks are of the size asked for",
+        "The chunks are of the size asked for",
         section="Remainders and invalid sizes",
         judge=judge_chunks,
         rule=exactly("no chunk may be larger"),
     ),
     claim(
         "TB6",
-        "with 8 GB and a visual network, backpropagation can take about 8 samples",
+        "With 8 GB and a visual network, backpropagation can take about 8 samples",
         section="Which network takes eight samples?",
         judge=judge_eight,
         rule=about(8),

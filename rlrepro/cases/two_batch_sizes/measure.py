@@ -89,7 +89,7 @@ def count_forwards(bench: Bench) -> dict[tuple, dict[tuple, list[int]]]:
 
 
 def which_sizes_fit(bench: Bench) -> None:
-    """An update for each pair of sizes, in both releases, on a card that is too small for the whole rollout."""
+    """An update for each pair of sizes, in both releases, on a virtual card too small for the whole rollout."""
     settings = bench.settings
     for max_batchsize in settings.max_batchsizes:
         for batch_size in settings.batch_sizes:
@@ -157,7 +157,7 @@ def plans_over_runs(bench: Bench, planned: Plan) -> None:
 
 
 def largest_batches(bench: Bench, rollout: int = 4096) -> None:
-    """The largest minibatch that fits on the article's card, for several networks and cameras. Nothing is run."""
+    """The largest minibatch that fits on the article's GPU, for several networks and cameras. Nothing is run."""
     for name in bench.settings.cameras:
         network, shape = CAMERAS[name]
         with torch.device("meta"):

@@ -26,7 +26,7 @@ def plot_profile(records: Records, updates: dict[str, dict]):
                 axes.text((start + end) / 2, 1.02, text, transform=transform, ha="center", fontsize=9.5)
             figures.add_row(figure, f"tianshou {release}", stage, update["stages"].get(stage, 0), "B")
         axes.plot(seconds, live / MIB, color=figures.BUGGY if release == BUGGY else figures.UPSTREAM, lw=0.9)
-        axes.set(ylabel=f"tianshou {release}\nlive on the card (MiB)", xlim=(0, seconds[-1]))
+        axes.set(ylabel=f"tianshou {release}\nlive memory (MiB)", xlim=(0, seconds[-1]))
         axes.set_ylim(0, 1.05 * highest / MIB)
         axes.grid(visible=False)
     panels[-1].set_xlabel("seconds")
@@ -37,7 +37,7 @@ def plot_profile(records: Records, updates: dict[str, dict]):
 
 
 def plot_grid(records: Records):
-    """Which pairs of sizes fit on the card in each release. A cell that does not fit names the stage that fails."""
+    """Which pairs of sizes fit on the virtual card, by release. A cell that does not fit names the stage that fails."""
     figure, panels = figures.new_figure("Which sizes fit? Each cell is one update", columns=2, width=9.5)
     for axes, release in zip(panels, (BUGGY, NEWEST), strict=True):
         failing = {
@@ -101,7 +101,7 @@ def plot_collecting(records: Records):
 
 
 def plot_largest_batch(records: Records):
-    """The largest minibatch of a gradient step that fits on the article's card, for several networks."""
+    """The largest minibatch of a gradient step that fits on the article's GPU, for several networks."""
     largest = records.all("two_batch_sizes.largest_batch")
     figure, axes = figures.new_figure(f"The largest minibatch on {largest[0].setting['gib']:g} GiB", height=2.9)
     values = [(record.setting["network"], record, figures.UPSTREAM) for record in largest]

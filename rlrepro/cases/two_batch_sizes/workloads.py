@@ -59,10 +59,10 @@ def update(
     device: str = "cpu",
     trace: bool = False,
 ) -> dict:
-    """Collect `rollout` transitions with the release's own Collector and run its own update on a card of `gib` GiB, or
-    with None on a card that is large enough.
+    """Collect `rollout` transitions with the release's own Collector and run its own update on a virtual card of
+    `gib` GiB, or with None on one that is large enough.
 
-    A small update beforehand leaves gradients and the optimizer's state on the card, as in every update but the first.
+    A small update beforehand leaves gradients and the optimizer's state there, as in every update but the first.
 
     Returns "stages": each stage's peak of live bytes, weights included, in the order in which the stages ran; "failed",
     "error": the stage that did not fit and the error's message, or None; "forwards": (stage, network, rows, with

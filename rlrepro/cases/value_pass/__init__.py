@@ -21,7 +21,7 @@ class Settings:
     minibatch: int  # everywhere, unless stated otherwise
     update_rows: int  # for growth with minibatch_size, of a whole update
     minibatches: tuple[int, ...]
-    card_gib: float  # the card of the opening scene
+    card_gib: float  # the virtual card of the opening scene
     card_rows: int
     modules: tuple[int, ...]  # networks trained at once, of `modules_rows` each
     modules_rows: int

@@ -13,7 +13,7 @@ from rlrepro.lab.units import format_value
 LINEAR = (0.9, 1.05)  # exponents that count as growing with the train batch; constant terms flatten small ones
 FLAT = 0.05  # the exponent up to which memory counts as bounded
 DOUBLE = 2  # "more than twice", in #58679
-SAME = 1.25  # a peak up to so many times another one counts as the same
+SAME = 1.25  # a peak of up to that many times another one counts as the same
 ROUNDING = 1e-4  # relative difference that float32 sums in another order explain; standardizing amplifies it
 HALF = 0.5  # of the excess: from there on, a cause counts as explaining it
 
@@ -24,8 +24,8 @@ def judge_whole_batch(records: Records) -> Verdict:
     exponent = growth_exponent(peaks, peaks.values())
     whole_batch = all(calls[rows] >= rows for rows in peaks)
     figure = (
-        f"{format_value(calls[max(calls)], 'rows')} in one call; peak ~ transitions^{exponent:.2f}, "
-        f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} transitions"
+        f"{calls[max(calls)]:,.0f} timesteps in one call; peak ~ timesteps^{exponent:.2f}, "
+        f"{format_value(max(peaks.values()), 'B')} at {max(peaks):,} timesteps"
     )
     linear = LINEAR[0] <= exponent <= LINEAR[1]
     reason = f"exponents from {LINEAR[0]} to {LINEAR[1]} count as proportional to the train batch"
@@ -40,7 +40,7 @@ def judge_gradients(records: Records) -> Verdict:
     )
     recorded = records.get("value_pass.with_gradients", way="released", rows=rows, modules=1).value
     figure = (
-        f"at {rows:,} transitions {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
+        f"at {rows:,} timesteps {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
         f"{format_value(ours, 'B')} in chunks as well"
     )
     if released <= SAME * ours:
@@ -55,7 +55,7 @@ def judge_gradients(records: Records) -> Verdict:
 def judge_double(records: Records) -> Verdict:
     old, new, _ = _thread(records)
     figure = f"{format_value(new, 'B')}, and {format_value(old, 'B')} in the old stack: {new / old:.1f} times"
-    reason = "tensors of one update with an LSTM, at the thread's sizes, without the train batch itself on a CPU"
+    reason = "tensors of one update with an LSTM, at the thread's sizes; on a CPU without the train batch itself"
     return Verdict("supported" if new > DOUBLE * old else "refuted", figure, reason)
 
 
@@ -94,9 +94,9 @@ def judge_held(records: Records) -> Verdict:
     share = records.get("value_pass.share_held", way="released").value
     held_bytes = max(record.value for record in records.all("value_pass.held", way="released"))
     figure = (
-        f"{format_value(computed, 'B')} when the values are there, "
+        f"{format_value(computed, 'B')} once values are computed, "
         f"{format_value(advantages, 'B')} until the end of the connector "
-        f"({share:.0%} of its time later), {format_value(held_bytes, 'B')} after it"
+        f"(after a further {share:.0%} of its time), {format_value(held_bytes, 'B')} after it"
     )
     if held_bytes > 0:
         return Verdict("supported", figure, "memory other than the results stays after the connector")
@@ -159,29 +159,34 @@ CLAIMS = [
     ),
     _claim(
         2,
-        "It runs out of memory because the forward pass is made with gradients (#52683)",
+        "The value pass runs out of memory because its forward pass is made with gradients (#52683)",
         "How it grows",
         judge_gradients,
     ),
     _claim(
         3, "The new API stack needs more than twice the memory of the old one (#58679)", "The open thread", judge_double
     ),
-    _claim(4, "The value pass is why (this chapter, of #58679)", "The open thread", judge_cause),
+    _claim(
+        4,
+        "The value pass is the cause of the new stack's excess memory (our claim, about #58679)",
+        "The open thread",
+        judge_cause,
+    ),
     _claim(
         5, "Lowering minibatch_size lowers the peak (common advice)", "The parameter that does nothing", judge_minibatch
     ),
     _claim(
         6,
-        "The graph stays in memory after the value pass (this chapter's first guess)",
+        "The graph stays in memory after the value pass (our claim, a first guess)",
         "How long it is held",
         judge_held,
     ),
-    _claim(7, "With several policies, their graphs add up (this chapter)", "How long it is held", judge_modules),
+    _claim(7, "With several policies, their graphs add up (our claim)", "How long it is held", judge_modules),
     _claim(
         8,
-        "Without gradients and in chunks, the results are the same (this chapter)",
+        "Without gradients and in chunks, the results are the same (our claim)",
         "Is the result the same, and is it slower?",
         judge_same,
     ),
-    _claim(9, "Chunks take longer (this chapter)", "Is the result the same, and is it slower?", judge_slower, longer()),
+    _claim(9, "Chunks take longer (our claim)", "Is the result the same, and is it slower?", judge_slower, longer()),
 ]

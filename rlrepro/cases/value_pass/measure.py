@@ -34,7 +34,7 @@ def source(bench: Bench, target: str) -> Source:
 
 @needs_rllib
 def opening_scene(bench: Bench, way: str) -> dict:
-    """What `workloads.fits` returns for one update on a small card."""
+    """What `workloads.fits` returns for one update on a small virtual card."""
     settings = bench.settings
     setting = {"way": way, "rows": settings.card_rows, "minibatch": settings.minibatch, "gib": settings.card_gib}
     outcome = rllib(bench).run(workloads.fits, "nature", **setting, device=bench.device)

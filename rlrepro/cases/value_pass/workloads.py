@@ -216,7 +216,7 @@ def update_peak(network: str, rows: int, minibatch: int, way: str, device: str =
 
 
 def fits(network: str, rows: int, minibatch: int, way: str, gib: float, device: str = "cpu") -> dict:
-    """One update on a card of `gib` GiB: {"fits", "error", "trace", "peak_bytes"}."""
+    """One update on a virtual card of `gib` GiB: {"fits", "error", "trace", "peak_bytes"}."""
     import torch
 
     error, trace = None, []

@@ -6,7 +6,7 @@ from rlrepro.course.exercises.core import Hint, exercise, how_far, near
 
 @exercise("9.1")
 def wasted(my_seconds, records):
-    """A function of (records, steps): CPU seconds that the newest release's parent spends on so many steps of LONG."""
+    """A function of (records, steps): CPU seconds that the newest release's parent spends on `steps` steps of LONG."""
     setting = {"release": NEWEST, "wait": "theirs", "seconds": LONG}
     step, busy = (records.get(f"spinning_parent.{name}", **setting).value for name in ("step", "parent_cpu"))
     for steps in (1_000, 1_000_000):
@@ -38,5 +38,5 @@ def cores_for_environments(my_cores, records):
         if (actual := my_cores(cores, runs, polls)) != expected:
             raise Hint(
                 f"{runs} runs on {cores} cores, with parents that {'poll' if polls else 'sleep'}: {actual} is not "
-                "right. Each run has one parent, and there are never fewer than no cores."
+                "right. Each run has one parent, and there are never fewer than zero."
             )

@@ -8,7 +8,7 @@ from rlrepro.evidence.records import Records
 
 @exercise("10.1")
 def largest_train_batch(my_rows, records):
-    """A function of (records, gib): the train batch whose value pass fills a card, by the measured peaks."""
+    """A function of (records, gib): the train batch whose value pass fills a GPU, by the measured peaks."""
     measured = records.series("value_pass.peak", "rows", way="released", modules=1)
     (smaller_rows, smaller_peak), (rows, peak) = list(measured.items())[-2:]
     halved = Records(

@@ -24,8 +24,8 @@ class WrongResult(Exception):
 class Trial:
     """What an answer costs compared with the other fixes, and its drawbacks if its results are the same.
 
-    `costs` has samples for "released", "upstream" (if there is a fix), "yours" and "ours"; times were measured in
-    turns. A good answer costs at most `within` times as much as ours.
+    `costs` has samples for "released", "upstream" (if there is a fix), "yours" and "ours"; times were measured
+    alternately. A good answer costs at most `within` times as much as ours.
     """
 
     costs: dict[str, list[float]]
@@ -90,14 +90,14 @@ def grade(chapter: str, answer) -> Graded:
     if trial.times_ours() > trial.within:
         drawbacks.append(f"It still takes {_ratio(trial.times_ours())} as much as our fix. {module.STILL}")
     if drawbacks:
-        return Graded("half", f"half right: {summary}. What it loses: {' '.join(drawbacks)}", trial)
+        return Graded("half", f"half right: {summary}. Drawbacks: {' '.join(drawbacks)}", trial)
     return Graded("right", f"right: {summary}.", trial)
 
 
 def lab(chapter: str, answer):
     """Run your own fix beside the release that has the problem, upstream's fix where there is one, and ours.
 
-    Prints whether the results are the same and what the fix loses, if anything; returns a figure of what each takes.
+    Prints whether the results are the same and the fix's drawbacks, if any; returns a figure of what each takes.
 
     Args:
         chapter: such as "3"

@@ -21,7 +21,9 @@ def trial(answer) -> Trial:
     if actual.shape != expected.shape:
         raise WrongResult(f"Expected one number for each transition, {expected.shape}, found {actual.shape}.")
     if not np.allclose(actual, expected, atol=1e-5):
-        raise WrongResult(f"logp_old differs from the release's by up to {np.abs(actual - expected).max():.2g}.")
+        raise WrongResult(
+            f"logp_old differs from the unfixed release's by up to {np.abs(actual - expected).max():.2g}."
+        )
     drawbacks = []
     if max(chunks) > SIZE:
         drawbacks.append(

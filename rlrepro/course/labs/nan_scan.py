@@ -25,7 +25,7 @@ def trial(answer) -> Trial:
 
 
 def check_seconds(answer) -> dict[str, list[float]]:
-    """Seconds that each variant takes to look for NaN after a collect of SAC, in turns on the same buffer."""
+    """Seconds that each variant takes to look for NaN after a collect of SAC, alternately on the same buffer."""
     from tianshou.data import ReplayBuffer
 
     costs, original = {"released": [], "yours": [], "ours": []}, ReplayBuffer.hasnull

@@ -24,7 +24,7 @@ def trial(answer) -> Trial:
 
 
 def online(answer) -> dict[str, list[float]]:
-    """Seconds in the online loop, in turns, except for torchrl's cache, which all samplers of a storage share."""
+    """Seconds in the online loop, alternately, except for torchrl's cache, which all samplers of a storage share."""
     names = {"released": "episode", "yours": answer, "ours": "ours"}
     seconds = workloads.online(STORED, 2 * STORED, list(names.values()), WRITES)
     buffers.drop()

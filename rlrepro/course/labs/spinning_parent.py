@@ -24,7 +24,7 @@ def trial(answer) -> Trial:
         drawbacks.append(f"A step takes {slower:.2f} times as long as with ours: how late does the parent wake up?")
     if late:
         drawbacks.append(
-            "After load_state_dict, transitions come a step late, as in the release: which flags are left?"
+            "After load_state_dict, transitions come a step late, as in the unfixed release: which flags are left?"
         )
     return Trial(cpu, "s", f"CPU time of the parent per step of {STEP * 1e3:.0f} ms", 5, tuple(drawbacks))
 
@@ -38,7 +38,7 @@ def first_steps(answer) -> list[int]:
 
 
 def parent_seconds(answer) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """The parent's CPU seconds and the wall seconds of a step, in turns."""
+    """The parent's CPU seconds and the wall seconds of a step; the ways to wait are measured alternately."""
     envs = {
         variant: open_env(1, STEP, wait)
         for variant, wait in (("released", "theirs"), ("yours", answer), ("ours", "ours"))

@@ -67,7 +67,9 @@ def _collect(report: Report, notes_folder: Path) -> None:
             report.unwatched.append(f"notes of process {path.stem} can't be read: {error}")
     report.unwatched += [f"not watched: {path.read_text()}" for path in sorted(notes_folder.glob("*.failed"))]
     if not report.unwatched and not any(notes_folder.glob("*.begun")):
-        report.unwatched = ["not watched: no Python process read PYTHONPATH (python -I, -E and -S ignore it)"]
+        report.unwatched = [
+            "not watched: no Python process loaded rlrepro's sitecustomize (python -I, -E and -S don't)"
+        ]
 
 
 def _wait(process: subprocess.Popen, seconds: float | None, notes_folder: Path) -> tuple[int, bool]:

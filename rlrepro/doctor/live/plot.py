@@ -7,7 +7,7 @@ from rlrepro.doctor.live.notes import Notes
 from rlrepro.evidence.figures import new_figure
 
 BINS = 80
-COLOURS = dict(zip(KINDS, ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#C8C8C8"), strict=True))
+COLORS = dict(zip(KINDS, ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#C8C8C8"), strict=True))
 NAMES = {"environment": "environment steps", "rest": "the rest"}
 
 
@@ -17,7 +17,7 @@ def plot_split(notes: Notes):
     edges, shares = split_over_time(notes)
     figure, axes = new_figure("Where the time goes", width=8.4, height=3.2)
     middles = (edges[:-1] + edges[1:]) / 2
-    axes.stackplot(middles, shares * 100, colors=list(COLOURS.values()), labels=[NAMES.get(k, k) for k in KINDS])
+    axes.stackplot(middles, shares * 100, colors=list(COLORS.values()), labels=[NAMES.get(k, k) for k in KINDS])
     axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 100), xlabel="seconds since the first step", ylabel="% of the time")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -21,7 +21,7 @@ class Progress:
     """What a run did in the wall seconds in which any of its processes trained; imports do not count."""
 
     seconds: float
-    done: Activity  # all processes together
+    completed: Activity  # all processes together
 
     @classmethod
     def of(cls, notes: Notes) -> "Progress":
@@ -31,12 +31,12 @@ class Progress:
     @property
     def busy_seconds(self) -> float:
         """The sum over all processes."""
-        return sum(self.done.seconds) + self.done.watching_seconds
+        return sum(self.completed.seconds) + self.completed.watching_seconds
 
     @property
     def watched(self) -> float:
         """The share of the time for which nothing is estimated."""
-        return 1 - self.done.estimated_seconds / self.busy_seconds if self.busy_seconds else 1.0
+        return 1 - self.completed.estimated_seconds / self.busy_seconds if self.busy_seconds else 1.0
 
     @property
     def processes(self) -> int:
@@ -45,18 +45,18 @@ class Progress:
 
     def unit(self) -> str | None:
         """What to count: gradient steps if there are any, otherwise what takes most of the time."""
-        counts = self.done.counts
+        counts = self.completed.counts
         if not counts:
             return None
-        return LEARNS if LEARNS in counts else max(counts, key=lambda unit: self.done.seconds[UNITS[unit]])
+        return LEARNS if LEARNS in counts else max(counts, key=lambda unit: self.completed.seconds[UNITS[unit]])
 
     def rate(self, unit: str, steps_per_gradient_step: float | None = None) -> float:
         """The number per second. If the number of environment steps per gradient step is given, the rate is as if the
         run had that mix of both: a run that ended early may have collected much and learned little so far."""
-        count, steps = self.done.counts[unit], self.done.counts.get(STEPS, 0)
+        count, steps = self.completed.counts[unit], self.completed.counts.get(STEPS, 0)
         if unit != LEARNS or not steps_per_gradient_step or not steps:
             return count / self.seconds
-        learning = self.done.seconds[LEARNING] + self.done.seconds[SAMPLING]
+        learning = self.completed.seconds[LEARNING] + self.completed.seconds[SAMPLING]
         seconds = learning / count + (self.busy_seconds - learning) / steps * steps_per_gradient_step
         return self.busy_seconds / self.seconds / seconds
 
@@ -74,6 +74,6 @@ def compare(before: Notes, after: Notes) -> tuple[str, float, float]:
         names = " and ".join("nothing" if unit is None else unit for unit in units)
         raise NothingToCompare(f"the two runs have {names} to count; let them run for longer")
     unit = units[0]
-    counts = max(runs, key=lambda run: run.done.counts[unit]).done.counts
+    counts = max(runs, key=lambda run: run.completed.counts[unit]).completed.counts
     mix = counts.get(STEPS, 0) / counts[unit]
     return unit, runs[0].rate(unit, mix), runs[1].rate(unit, mix)

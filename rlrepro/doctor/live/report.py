@@ -38,7 +38,7 @@ class Report:
     def split(self) -> dict[str, float]:
         """Seconds of all training processes by kind of work: environment, inference, learning, sampling and the rest,
         without those of the watch itself."""
-        return dict(zip(KINDS, Progress.of(self.notes).done.seconds, strict=True))
+        return dict(zip(KINDS, Progress.of(self.notes).completed.seconds, strict=True))
 
     def plot(self):
         """A figure of the time split over the run, which a notebook displays. Needs Matplotlib."""
@@ -74,8 +74,8 @@ class Report:
             "threads": asdict(self.crowd),
             "training_seconds": progress.seconds,
             "watched": progress.watched,
-            "split": self.split | {"watching": progress.done.watching_seconds},
-            "counts": dict(progress.done.counts),
+            "split": self.split | {"watching": progress.completed.watching_seconds},
+            "counts": dict(progress.completed.counts),
             **{name: notes[name] for name in ("stages", "cut_short", "sizes", "passes", "buffers")},
             "trials": [asdict(trial) | {"ratio": trial.ratio} for trial in self.trials],
         }
@@ -89,9 +89,9 @@ def _threads(crowd: Crowd, findings: list[Finding]) -> str:
     line = f"threads      {crowd.cores} cores, up to {crowd.processes} processes, {crowd.ran_seconds:.1f} s on a core"
     if crowd.waited_seconds is not None:
         line += f", {crowd.waited_seconds:.1f} s waiting for a core"
-    if crowd.crowded_looks:
-        share = crowd.crowded_looks / crowd.looks
-        line += f"; more threads than cores in {share:.0%} of samples, {crowd.runnable:.1f} on average"
+    if crowd.crowded_samples:
+        share = crowd.crowded_samples / crowd.samples
+        line += f"; more threads than cores in {share:.0%} of samples, {crowd.runnable:.1f} threads on average"
         if not any(finding.code == "RUN001" for finding in findings):
             single = crowd.runnable < SEVERAL * crowd.busy_processes
             line += ", about one per process, which" if single else ", but so briefly that it"
@@ -101,17 +101,20 @@ def _threads(crowd: Crowd, findings: list[Finding]) -> str:
 
 def _time(notes: Notes) -> list[str]:
     progress = Progress.of(notes)
-    spent, watching = progress.busy_seconds, progress.done.watching_seconds
+    spent, watching = progress.busy_seconds, progress.completed.watching_seconds
     if not spent:
         return []
-    *parts, (rest, _) = zip(progress.done.seconds, KINDS, strict=True)
+    *parts, (rest, _) = zip(progress.completed.seconds, KINDS, strict=True)
     split = ", ".join(f"{kind} {seconds / spent:.0%}" for seconds, kind in sorted(parts, reverse=True) if seconds)
     at_once = f" of {progress.processes} processes at once" if progress.processes > 1 else ""
     split += f", the rest {rest / spent:.0%}; watching itself took at least {watching / spent:.1%}"
     lines = [f"time         {format_value(spent, 's')}{at_once}: {split}"]
-    if progress.done.estimated_seconds:
-        lines.append(f"watched      {progress.watched:.1%} of that time; all else is from there, or estimated from it")
-    counts = sorted(progress.done.counts.items(), key=lambda item: item[0] != LEARNS)
+    if progress.completed.estimated_seconds:
+        lines.append(
+            f"watched      {progress.watched:.1%} of that time: every step is counted, the time split and the number "
+            "of buffer samples are estimated, stages, passes and buffers are from the watched time alone"
+        )
+    counts = sorted(progress.completed.counts.items(), key=lambda item: item[0] != LEARNS)
     if counts and progress.seconds:
         rates = ", ".join(f"{count:,} {unit} ({count / progress.seconds:,.3g} per second)" for unit, count in counts)
         lines.append(f"progress     {rates}")

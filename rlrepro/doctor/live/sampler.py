@@ -1,6 +1,6 @@
 """Sample the threads of some processes five times a second, from a thread that only reads /proc.
 
-Nothing is stopped, signalled or waited for, so a sampled process does not notice it.
+Nothing is stopped, signaled or waited for, so a sampled process does not notice it.
 """
 
 import os
@@ -31,17 +31,17 @@ class ThreadSampler:
     def sample(self) -> None:
         """Take one sample; processes that have ended are left out."""
         crowd, now = self.crowd, time.monotonic()
-        if crowd.looks % FAMILY_SAMPLES == 0:
+        if crowd.samples % FAMILY_SAMPLES == 0:
             self._family = [self.pid] * self.itself + children(self.pid)
         own_tid = threading.get_native_id()
         latest = {(thread.pid, thread.tid): thread for thread in threads(self._family) if thread.tid != own_tid}
-        if crowd.looks:
+        if crowd.samples:
             self._compare(latest, now - self._sampled_at)
         for key, thread in latest.items():
-            self._first.setdefault(key, thread if crowd.looks == 0 else None)
+            self._first.setdefault(key, thread if crowd.samples == 0 else None)
         self._last |= latest
         self._sampled_at = now
-        crowd.looks += 1
+        crowd.samples += 1
         crowd.processes = max(crowd.processes, len(self._family))
         crowd.ran_seconds = self._spent("ran_seconds") or 0.0
         crowd.waited_seconds = self._spent("waited_seconds")
@@ -58,10 +58,10 @@ class ThreadSampler:
         if total < CROWDED * self.crowd.cores:
             return
         crowd = self.crowd
-        count, crowd.crowded_looks = crowd.crowded_looks, crowd.crowded_looks + 1
+        count, crowd.crowded_samples = crowd.crowded_samples, crowd.crowded_samples + 1
         crowd.oversubscribed_seconds += seconds * (sum(_count(shares) > 1 for shares in busy.values()) > 1)
         for name, value in (("runnable", total), ("busy_processes", len(busy))):
-            setattr(crowd, name, (getattr(crowd, name) * count + value) / crowd.crowded_looks)
+            setattr(crowd, name, (getattr(crowd, name) * count + value) / crowd.crowded_samples)
 
     def _spent(self, name: str) -> float | None:
         """Seconds since the first sample, of all threads."""

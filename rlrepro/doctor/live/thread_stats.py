@@ -7,14 +7,14 @@ from dataclasses import dataclass
 class Crowd:
     """Sampled from outside. A thread *wants* a core while it is on one or ready for one.
 
-    In `crowded_looks` of all `looks`, more threads wanted a core than there are cores; the means are over these. In
+    In `crowded_samples` of all `samples`, more threads wanted a core than there are cores; the means are over these. In
     `oversubscribed_seconds` of all `seconds`, at least two processes each had several such threads.
     """
 
     cores: int
     readable: bool = True  # whether threads can be read on this system
-    looks: int = 0
-    crowded_looks: int = 0
+    samples: int = 0
+    crowded_samples: int = 0
     seconds: float = 0.0
     oversubscribed_seconds: float = 0.0
     runnable: float = 0.0  # mean number of threads that want a core, while crowded

@@ -48,7 +48,8 @@ def one_hot_stored(module, project):
     "LA003",
     "a large action space in Pearl",
     words=("DiscreteActionSpace",),
-    fix="SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ), or FactoredSAC, SharedActionBuffer",
+    fix="Pass critic_network_type=rlrepro.fixes.PearlFactoredQ to SoftActorCritic, or use FactoredSAC with "
+    "SharedActionBuffer.",
     chapter="05_large_action_spaces",
     claims=("LA3",),
 )

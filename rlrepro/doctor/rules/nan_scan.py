@@ -38,7 +38,7 @@ def whole_buffer(module, project):
     all_known = bool(sizes) and all(isinstance(size, int) for size in sizes)
     confidence = "medium" if not all_known else "high" if max(sizes) > SMALL else "low"
     for call in module.calls("tianshou", *TRAINERS):
-        yield call, f"after each collect, every stored transition is searched for NaN, and {reason}", confidence
+        yield call, f"after each collect, every stored transition is searched for NaN ({reason})", confidence
 
 
 def _size(module, call):

@@ -26,4 +26,4 @@ def polling_parent(module, project):
     if reason := project.versions.all_in(module, "torchrl", POLLS):
         for call in module.calls("torchrl", "ParallelEnv"):
             if module.value(module.argument(call, "use_buffers")) is not False:  # those wait on pipes
-                yield call, f"the parent keeps a core busy while environments step, and {reason}", "medium"
+                yield call, f"the parent keeps a core busy while environments step ({reason})", "medium"

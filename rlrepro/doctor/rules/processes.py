@@ -27,7 +27,7 @@ def _one_thread(module, call):
 
 @rule(
     "PT001",
-    "several training processes, each with one thread per core",
+    "several training processes, each with a thread for every core",
     words=("multiprocessing", "concurrent", "subprocess"),
     fix="Set OMP_NUM_THREADS=1 before torch is imported, call torch.set_num_threads(1) at the start of each worker, or "
     "use rlrepro.fixes.train_many.",
@@ -51,7 +51,7 @@ def no_limit(module, project):
             continue
         if work is not None and not is_limited(module, project, reached, start):
             seen.add(start.call)
-            message = f"each of these processes {work.what} ({_where(module, work)}) with one thread per core"
+            message = f"each of these processes {work.what} ({_where(module, work)}) with a thread for every core"
             idle = (
                 any("cuda" in file.text for file in (module, start.target.module))
                 or is_locked(work.module, work.node)
@@ -61,7 +61,7 @@ def no_limit(module, project):
             yield start.call, message, "high" if work.sure and not idle else "low"
     for call, work in likely.items():
         if call not in seen:
-            yield call, f"{work.what} in each process ({_where(module, work)}), with one thread per core", "low"
+            yield call, f"{work.what} in each process ({_where(module, work)}), with a thread for every core", "low"
 
 
 def _where(module, work) -> str:
@@ -95,7 +95,7 @@ def fork_after_work(module, project):
     chapter="04_parallel_training",
 )
 def too_late(module, project):
-    """Everything before this call ran with one thread per core, and set_num_interop_threads even raises an error."""
+    """Everything before this call ran with a thread for every core. set_num_interop_threads even raises an error."""
     for call in module.calls("torch", "set_num_threads", "set_num_interop_threads"):
         if work := _work_before(module, call):
             raises = last_name(call.func) == "set_num_interop_threads"
@@ -112,14 +112,14 @@ def too_late(module, project):
 )
 def workers(module, project):
     """SubprocVecEnv and AsyncVectorEnv run their workers as processes. If the environment computes with torch, each
-    worker does so with one thread per core."""
+    worker does so with a thread for every core."""
     environments = [node for node in module.nodes[ast.ClassDef] if _computes(module, node)]
     if not environments or is_limited(module, project):
         return
     for package in ("stable_baselines3", "gymnasium", "gym"):
         for call in module.calls(package, *VECTORS):
             name = environments[0].name
-            yield call, f"{name} computes with torch in each worker, with one thread per core", "medium"
+            yield call, f"{name} computes with torch in each worker, with a thread for every core", "medium"
 
 
 def _work_before(module, call):

@@ -30,9 +30,10 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
 
 @rule(
     "RO001",
-    "a whole rollout passes through a network at once, in a function that learns in minibatches",
+    "a whole rollout passes through a network at once",
     words=(*LEARNS, "advantage", "detach", ".data"),
-    fix="rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() if you need no gradients",
+    fix="Use rlrepro.fixes.in_chunks(network, rollout, size=minibatch), under torch.no_grad() if you need no "
+    "gradients.",
     chapter="02_logp_old_oom",
     claims=("LO1", "LO2"),
 )

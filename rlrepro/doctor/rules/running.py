@@ -53,13 +53,16 @@ LIVE = {"words": (), "live": True}
     **LIVE,
 )
 def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
-    """Several processes each compute with one thread per core. Threads that wait for each other keep spinning on a
+    """Several processes each compute with a thread for every core. Threads that wait for each other keep spinning on a
     core, and take it from the thread that they wait for."""
     seconds = Progress.of(notes).seconds
     in_training = seconds > TRAINING_SECONDS and crowd.oversubscribed_seconds > TRAINING_SHARE * seconds
     if not in_training and crowd.oversubscribed_seconds <= OVERSUBSCRIBED_SHARE * crowd.seconds:
         return
-    message = f"{crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes competed for {crowd.cores} cores"
+    message = (
+        f"on average, {crowd.runnable:.1f} threads of {crowd.busy_processes:.1f} processes competed for {crowd.cores} "
+        "cores"
+    )
     if crowd.waited_seconds is not None:
         message += f"; in total they waited {format_value(crowd.waited_seconds, 's')} for a core"
     yield finding_at("RUN001", Place(script or "?", 1, ""), message)
@@ -86,32 +89,39 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
         sizes |= {"the largest pass with gradients": parts.rows}
     if sizes and whole.rows > times * max(sizes.values()):
         limits = " and ".join(f"{name} {size:,}" for name, size in sizes.items())
-        message = f"{whole.rows:,} samples at once in {whole.place}, next to {limits}{_cost(notes, whole)}"
+        message = (
+            f"a network got {whole.rows:,} samples at once in {whole.place}, against {limits}{_cost(notes, whole)}"
+        )
         yield finding_at("RUN002", whole.own or whole.place, message, confidence)
 
 
 @rule(
     "RUN003",
-    "passes without gradients that are smaller than necessary",
-    fix="Pass max_batchsize=batch_size to the algorithm. If batch_size samples fit with gradients, they fit without.",
+    "forward passes without gradients that are smaller than necessary",
+    fix="Pass max_batchsize=batch_size to the algorithm. If batch_size samples fit with gradients, they also fit "
+    "without.",
     chapter="01_two_batch_sizes",
     claims=("TB1", "TB2"),
     **LIVE,
 )
 def small_passes(notes: Notes) -> Iterator[Finding]:
-    """In tianshou, `max_batchsize` limits the passes without gradients, `batch_size` those with gradients. If you raise
-    the second because the GPU has room, you usually want to raise the first as well."""
+    """In tianshou, `max_batchsize` limits the forward passes without gradients, `batch_size` those with gradients.
+    If you raise the second because the GPU has room, you usually want to raise the first as well."""
     small, large = notes.sizes.get("max_batchsize"), notes.sizes.get("batch_size")
     parts = notes.passes.get("with gradients")
     if small and large and parts and min(large, parts.rows) >= SMALL_PASSES * small:
-        message = f"{parts.rows:,} samples fit with gradients, but passes without gradients use max_batchsize {small:,}"
+        message = (
+            f"{parts.rows:,} samples fit with gradients, but forward passes without gradients use max_batchsize "
+            f"{small:,}"
+        )
         yield finding_at("RUN003", parts.own or parts.place, message)
 
 
 @rule(
     "RUN004",
     "each state passes through the network once per action",
-    fix="rlrepro.fixes.FactoredQ, or in Pearl SoftActorCritic(..., critic_network_type=rlrepro.fixes.PearlFactoredQ)",
+    fix="Use rlrepro.fixes.FactoredQ. In Pearl, pass critic_network_type=rlrepro.fixes.PearlFactoredQ to "
+    "SoftActorCritic.",
     chapter="05_large_action_spaces",
     claims=("LA3",),
     **LIVE,

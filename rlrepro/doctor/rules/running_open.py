@@ -27,8 +27,8 @@ def nan_search(notes: Notes) -> Iterator[Finding]:
     the buffer fills."""
     if (search := _spent(notes, NAN_SEARCH)) is not None:
         message = (
-            f"{format_value(search.seconds, 's')} in {search.calls:,} searches for NaN, of up to {search.most:,} "
-            f"stored transitions each, in {search.place}"
+            f"{search.calls:,} searches for NaN, of up to {search.most:,} stored transitions each, took "
+            f"{format_value(search.seconds, 's')}, in {search.place}"
         )
         yield finding_at("RUN008", search.own or search.place, message)
 
@@ -47,9 +47,7 @@ def spinning_parent(notes: Notes) -> Iterator[Finding]:
     wait = _spent(notes, WAIT)
     if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
         awake, total = (format_value(seconds, "s") for seconds in (wait.awake_seconds, wait.seconds))
-        yield finding_at(
-            "RUN009", wait.own or wait.place, f"{awake} without sleeping in {total} of waiting for workers"
-        )
+        yield finding_at("RUN009", wait.own or wait.place, f"waited {total} for workers, {awake} without sleeping")
 
 
 @rule(
@@ -65,9 +63,11 @@ def whole_train_batch(notes: Notes) -> Iterator[Finding]:
     that nothing uses: memory grows with `train_batch_size_per_learner`, and `minibatch_size` does not bound it."""
     values, size = notes.passes.get("with gradients for values"), notes.sizes.get("minibatch_size")
     if values is not None and values.rows > (size or 0):
-        limit = f", next to minibatch_size {size:,}" if size else ""
+        limit = f", against minibatch_size {size:,}" if size else ""
         yield finding_at(
-            "RUN010", values.own or values.place, f"{values.rows:,} timesteps at once in {values.place}{limit}"
+            "RUN010",
+            values.own or values.place,
+            f"a network got {values.rows:,} timesteps at once in {values.place}{limit}",
         )
 
 

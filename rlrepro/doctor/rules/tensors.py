@@ -181,6 +181,7 @@ def loader_over_tensors(module, project):
     for call in module.calls("torch", "DataLoader"):
         shuffled = module.value(module.argument(call, "shuffle")) is True
         trains = shuffled or any(is_gradient_step(call) for call in module.all_calls)
-        dataset = module.argument(call, "dataset", 0)
-        if trains and (tensors_of(module, dataset) or is_in_memory(module, project, dataset)):
+        dataset, batch_size = module.argument(call, "dataset", 0), module.argument(call, "batch_size", 1)
+        is_custom = module.argument(call, "collate_fn") is not None or module.value(batch_size) == 1
+        if trains and not is_custom and (tensors_of(module, dataset) or is_in_memory(module, project, dataset)):
             yield call, "each minibatch is fetched sample by sample and stacked again", "low"

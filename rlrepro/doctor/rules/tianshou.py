@@ -52,7 +52,7 @@ def whole_rollout(module, project):
     reason = versions.all_in(module, "tianshou", BROKEN)
     for call in module.calls("tianshou", "PPOPolicy"):
         if reason:
-            yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once, and {reason}", "high"
+            yield call, f"tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout at once ({reason})", "high"
         else:
             yield call, "tianshou 0.4.11 to 1.0.0 computes logp_old on the whole rollout: check your release", "low"
 
@@ -61,7 +61,7 @@ def whole_rollout(module, project):
     "TS002",
     "max_batchsize has its default, although batch_size is larger",
     words=("tianshou",),
-    fix="Set max_batchsize on the algorithm. If batch_size samples fit with gradients, as many fit without.",
+    fix="Set max_batchsize on the algorithm. If batch_size samples fit with gradients, they also fit without.",
     chapter="01_two_batch_sizes",
     autofix=_same_size,
     fix_when_low=True,
@@ -86,7 +86,7 @@ def forgotten_size(module, project):
 )
 def no_size(module, project):
     """`max_batchsize=None` and `0` fail in the first update. `batch_size=None` and `0` silently mean the whole
-    rollout at once, which you may reach by lowering the size further and further."""
+    rollout at once, and you may get there by lowering the size step by step."""
     for call in module.calls("tianshou", *POLICIES):
         size = _size(module, call, "max_batchsize")
         if size is None or (size is not UNKNOWN and size == 0):
@@ -112,7 +112,7 @@ def collecting(module, project):
     if not reason or "no_grad" in module.text:
         return
     for call in list(module.calls("tianshou", "Collector"))[:1]:  # the others need the same line
-        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients that nothing uses, and {reason}", "medium"
+        yield call, f"tianshou 1.2.0 to 2.0.1 collects with gradients that nothing uses ({reason})", "medium"
 
 
 def _largest_batch(module) -> int:

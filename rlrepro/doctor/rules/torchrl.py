@@ -32,7 +32,7 @@ def old_release(module, project):
         for call in module.calls("torchrl", "SliceSampler"):
             yield (
                 call,
-                f"torchrl before 0.7.0 copies the ids of all stored transitions per sample, and {reason}",
+                f"torchrl before 0.7.0 copies the ids of all stored transitions per sample ({reason})",
                 "high",
             )
 

@@ -16,7 +16,9 @@ from .done_flags import DoneFlags
 CHECK_SECONDS = 0.1  # between checks that workers are alive, as in torchrl 0.11.1
 
 if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
-    raise ImportError("ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0 its parent sleeps by itself")
+    raise ImportError(
+        "ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0 its parent already sleeps and needs no fix"
+    )
 
 PATCHED = ("_shm_done_flags", "_wait_for_workers", "load_state_dict", "__setitem__", "_clear_flags")
 ORIGINALS = {name: getattr(ParallelEnv, name) for name in PATCHED if hasattr(ParallelEnv, name)}
@@ -79,7 +81,7 @@ class PatientParallelEnv(ParallelEnv):
 
 def wait_patiently() -> Callable[[], None]:
     """Make every ParallelEnv that is started from now on wait like PatientParallelEnv, also inside collectors of this
-    process. Returns a function that undoes this; environments that are running by then continue."""
+    process. Returns a function that undoes this; environments already running then continue with torchrl's wait."""
     replacements = {name: vars(PatientParallelEnv)[name] for name in PATCHED if name in vars(PatientParallelEnv)}
     for name, value in replacements.items():
         setattr(ParallelEnv, name, value)

@@ -35,7 +35,7 @@ class ChunkedValuePass:
             names = ", ".join(type(connector).__name__ for connector in connectors)
             raise ValueError(
                 f"expected GeneralAdvantageEstimation in the learner's pipeline, found {names or 'no connectors'}. "
-                "Add ChunkedGAE yourself; derive a connector of your own from it"
+                "Add ChunkedGAE, or derive your own connector from it"
             )
 
 

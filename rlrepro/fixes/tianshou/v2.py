@@ -1,6 +1,6 @@
 """tianshou 2.x algorithms whose `max_batchsize` bounds every forward pass outside the policy's gradient step.
 
-Each takes the arguments of the class that it replaces and computes the same results.
+Each takes the arguments of the class that it replaces and, apart from bugs that are fixed, gives the same results.
 """
 
 import torch

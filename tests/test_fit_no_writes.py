@@ -1,0 +1,75 @@
+"""A script that is planned changes no file, whatever it writes, saves, moves or deletes."""
+
+import pytest
+
+from rlrepro.fit import CannotPlan
+from rlrepro.fit.script_file import plan_file
+
+SETUP = """
+import json, os, pickle, shutil, tempfile
+from pathlib import Path
+import torch
+from torch import nn
+os.chdir({folder!r})
+net = nn.Linear(8, 256).to("cuda")
+optimizer = torch.optim.Adam(net.parameters())
+"""
+CHANGES = {
+    "a checkpoint": 'torch.save({"net": net.state_dict()}, "kept.txt")',
+    "a pickle": 'with open("kept.txt", "wb") as file: pickle.dump(net, file)',
+    "a log": 'log = open("kept.txt", "w"); log.write("new"); log.flush()',
+    "an appended log": """with Path("kept.txt").open("a") as log: log.write("more")
+assert Path("kept.txt").read_text() == "keptmore" """,
+    "a moved file": """Path("new.json").write_text("[1]"); os.replace("new.json", "kept.txt")
+assert json.load(open("kept.txt")) == [1]""",
+    "a copied file": 'shutil.copy("kept/inner.txt", "kept.txt")',
+    "an existing file that is moved": 'os.rename("kept.txt", "moved.txt")',
+    "a deleted file": 'os.remove("kept.txt")',
+    "a deleted folder": 'shutil.rmtree("kept")',
+    "a new folder": 'os.makedirs("runs/first"); Path("runs/first/config.json").write_text("{}")',
+    "temporary files": """with tempfile.NamedTemporaryFile("w") as file: file.write("x")
+with tempfile.TemporaryDirectory() as folder: Path(folder, "x").write_text("x")
+assert not Path(file.name).exists() and not Path(folder).exists()""",
+}
+TRAINS = """
+while True:
+    loss = net(torch.rand(64, 8, device="cuda")).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "inner.txt").write_text("inner")
+    (tmp_path / "kept.txt").write_text("kept")
+    return tmp_path
+
+
+def content(folder):
+    return {path.relative_to(folder): path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_files_stay_as_they_are(folder, change):
+    (folder / "train.py").write_text(SETUP.format(folder=str(folder)) + change + TRAINS)
+    before = content(folder)
+    assert plan_file(folder / "train.py", None, (), {}, 8).fits()
+    assert content(folder) == before
+
+
+def test_files_stay_as_they_are_if_the_script_fails(folder):
+    changes = "\n".join((CHANGES["a log"], CHANGES["a new folder"], CHANGES["a deleted folder"]))
+    (folder / "train.py").write_text(SETUP.format(folder=str(folder)) + changes + "\n1 / 0")
+    before = content(folder)
+    with pytest.raises(CannotPlan, match="ZeroDivisionError"):
+        plan_file(folder / "train.py", None, (), {}, 8)
+    assert content(folder) == before
+
+
+def test_the_usual_errors_are_raised(folder):
+    for wrong in ('open("missing/file", "w")', 'open("kept.txt", "x")', 'open("none.txt", "r+")', 'os.remove("none")'):
+        (folder / "train.py").write_text(SETUP.format(folder=str(folder)) + wrong + TRAINS)
+        with pytest.raises(CannotPlan, match=r"FileNotFoundError|FileExistsError"):
+            plan_file(folder / "train.py", None, (), {}, 8)

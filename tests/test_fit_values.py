@@ -1,0 +1,113 @@
+"""What a plan assumes about numbers, about the GPU that a script asks for, and about where memory grows."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.fit import CannotPlan, plan_update
+from rlrepro.lab import peak_memory
+
+GUARDS = {
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "either": lambda loss: torch.isnan(loss) | torch.isinf(loss),
+    "any": lambda loss: torch.isnan(loss).any(),
+    "math": lambda loss: math.isnan(loss.detach()),
+    "isfinite": lambda loss: not torch.isfinite(loss),
+}
+CALLS = {
+    "a default device": """
+        torch.set_default_device("cuda")
+        assert torch.zeros(3).is_cuda and nn.Linear(2, 2).weight.is_cuda and torch.zeros(3, device="cpu").is_cpu""",
+    "a device for a block": """
+        with torch.device("cuda"):
+            assert torch.zeros(3).is_cuda
+        assert torch.zeros(3).is_cpu""",
+    "the GPU's properties": """
+        assert torch.cuda.get_device_properties(0).total_memory >= torch.cuda.mem_get_info()[0] > 0
+        assert torch.cuda.get_device_capability() >= (7, 0)""",
+    "a generator": 'torch.randn(3, device="cuda", generator=torch.Generator("cuda").manual_seed(1))',
+    "a stream": 'torch.zeros(3, device="cuda").record_stream(torch.cuda.current_stream())',
+    "a tensor of tensors": 'torch.tensor([torch.zeros(()), torch.ones(())], device="cuda")',
+    "workers that load": """
+        data = torch.utils.data.TensorDataset(torch.zeros(8, 4))
+        for (rows,) in torch.utils.data.DataLoader(data, 4, True, num_workers=2, persistent_workers=True):
+            rows.cuda()""",
+    "several GPUs": 'nn.DataParallel(nn.Linear(4, 2).cuda())(torch.zeros(8, 4, device="cuda"))',
+}
+
+
+def make():
+    net = nn.Linear(256, 1024).to("cuda")
+    return net, torch.optim.Adam(net.parameters())
+
+
+def learn(state, batch_size=64, guard=lambda loss: False):
+    net, optimizer = state
+    loss = net(torch.rand(batch_size, 256, device="cuda")).square().mean()
+    if guard(loss):
+        return loss
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+@pytest.mark.parametrize("guard", GUARDS.values(), ids=GUARDS)
+def test_a_loss_is_taken_to_be_finite(guard):
+    guarded = plan_update(make, lambda state: learn(state, guard=guard))
+    assert guarded.stages == plan_update(make, learn).stages and not guarded.notes
+
+
+def test_an_optimizer_that_does_not_step_is_noted():
+    (note,) = plan_update(make, lambda state: learn(state, guard=lambda loss: loss > 0)).notes
+    assert "no optimizer stepped" in note
+
+
+def test_a_loss_can_be_formatted(capsys):
+    plan_update(make, lambda state: print(f"loss {learn(state):.3f}"))
+    assert "loss 1.000" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_script_may_ask_about_its_gpu(call):
+    source = compile("if True:" + call if "\n" in call else call, "calls", "exec")
+
+    def step(state):
+        exec(source, {"torch": torch, "nn": nn})
+        learn(state)
+
+    assert plan_update(make, step).stages["update"] > 0
+    assert torch.get_default_device().type == "cpu" and torch.zeros(1).is_cpu
+    assert plan_update(make, learn).stages["update"] > 0
+
+
+def test_the_line_that_collects_tensors_is_named():
+    history = []
+
+    def step(state):
+        history.append(learn(state).detach().expand(1000).clone())  # this line
+
+    with pytest.raises(CannotPlan, match=r"each update leaves 4,000 bytes more(.|\n)*# this line"):
+        plan_update(make, step)
+
+
+def test_a_cpu_casts_arguments_of_mixed_dtypes_in_memory_of_their_own():
+    def make_layer():
+        return (nn.Linear(256, 1024),)
+
+    def step(state, batch_size):
+        (layer,) = state
+        alive = torch.ones(batch_size, 1024, dtype=torch.bool)
+        (layer(torch.rand(batch_size, 256)) * alive).mean().backward()
+        layer.zero_grad()
+
+    def run():
+        state = make_layer()
+        for _ in range(2):
+            step(state, 20_000)
+
+    planned = plan_update(make_layer, step, batch_size=20_000, device="cpu")
+    assert peak_memory(run, device="cpu").peak_bytes <= planned.peak_bytes
