@@ -51,7 +51,7 @@ def test_dqn_learns_the_targets_value_of_the_networks_greedy_action(masked):
     next_values = learner.target(next_states, TABLE)[torch.arange(6), greedy]
     not_terminated = (~batch["next", "terminated"][:, 0]).float()
     expected = batch["next", "reward"][:, 0] + 0.9 * not_terminated * next_values
-    assert torch.allclose(learner.goals(batch), expected, atol=1e-6)
+    assert torch.allclose(learner.td_targets(batch), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -65,19 +65,19 @@ def test_sac_learns_from_the_soft_value_under_its_policy(masked):
     values = torch.minimum(*(target(next_states, TABLE) for target in learner.targets))
     soft = (policy * (values - learner.temperature * policy.clamp_min(1e-30).log())).sum(dim=1)
     expected = batch["next", "reward"][:, 0] + 0.9 * (~batch["next", "terminated"][:, 0]).float() * soft
-    assert torch.allclose(learner.goals(batch), expected, atol=1e-5)
+    assert torch.allclose(learner.td_targets(batch), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [FactoredDQN, lambda net, table: FactoredSAC(net, (network(1), network(2)), table)])
 def test_the_environments_shapes_and_dtypes_do_not_matter(make):
     learner, batch = make(network(0), TABLE), make_batch(masked=True)
-    expected = learner.goals(batch)
+    expected = learner.td_targets(batch)
     converted = batch.clone()
     converted["next", "terminated"] = batch["next", "terminated"].to(torch.uint8)
     converted["next", "reward"] = batch["next", "reward"][:, 0]
     terminated = batch["next", "terminated"][:, 0]
     converted["next", "action_mask"][terminated] = False  # after the episode's end, an environment may list no action
-    assert terminated.any() and torch.equal(learner.goals(converted), expected)
+    assert terminated.any() and torch.equal(learner.td_targets(converted), expected)
     converted["action"] = batch["action"].unsqueeze(1)
     assert learner.update(converted) == make(network(0), TABLE).update(batch)
 

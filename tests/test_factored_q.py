@@ -84,7 +84,7 @@ def test_reductions_and_their_gradients_equal_those_over_all_values(limit, maske
     assert torch.equal(best.indices, values.argmax(dim=1))
     assert torch.allclose(best.values, values.amax(dim=1))
     expected_soft = 0.5 * (values / 0.5).logsumexp(dim=1)
-    soft_values = factored.soft_best(states, actions, allowed, temperature=0.5)
+    soft_values = factored.soft_values(states, actions, allowed, temperature=0.5)
     assert torch.allclose(soft_values, expected_soft)
     for reduced, expected in ((best.values, values.amax(dim=1)), (soft_values, expected_soft)):
         net.zero_grad()
@@ -207,7 +207,7 @@ def test_soft_values_under_autocast():
     states, actions, available = problem()
     factored = FactoredQ(STATE, FEATURES, (16,))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert factored.soft_best(states.float(), actions.float(), available).isfinite().all()
+        assert factored.soft_values(states.float(), actions.float(), available).isfinite().all()
 
 
 def test_it_is_initialized_as_a_plain_network():

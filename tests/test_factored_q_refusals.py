@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune
 
 from rlrepro.fixes import FactoredQ
 
-from .test_factored_q import FEATURES, STATE, plain_network, problem
+from .test_factored_q import FEATURES, STATE, plain_network, plain_values, problem
 
 
 class Noisy(nn.Linear):
@@ -26,13 +27,13 @@ class Skipping(nn.Module):
     "make, message",
     [
         (lambda: FactoredQ(0, 2), "state_dim must be at least 1, found 0"),
-        (lambda: FactoredQ(4, 2, ()), "hidden must name at least one layer"),
+        (lambda: FactoredQ(4, 2, ()), "hidden must contain at least one layer"),
         (lambda: FactoredQ(4, 2, (8, 0)), "hidden must be at least 1, found 0"),
         (lambda: FactoredQ(4, 2, chunk=0), "chunk must be 'auto' or a number of actions"),
         (lambda: FactoredQ(4, 2, memory_limit=0), "memory_limit must be at least 1 byte"),
-        (lambda: FactoredQ.from_sequential(plain_network(), 10), "more than state_dim=10 numbers"),
+        (lambda: FactoredQ.from_sequential(plain_network(), 10), "more than state_dim=10 inputs"),
         (lambda: FactoredQ.from_sequential(nn.Sequential(nn.ReLU()), 3), "begins with an nn.Linear"),
-        (lambda: FactoredQ.from_sequential(Skipping(), STATE), "does not compute one value by its layers in turn"),
+        (lambda: FactoredQ.from_sequential(Skipping(), STATE), "expected a chain of layers that returns one value"),
         (
             lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), 7),
             "each row must be processed independently.*BatchNorm1d",
@@ -43,7 +44,7 @@ class Skipping(nn.Module):
         ),
         (
             lambda: FactoredQ.from_sequential(nn.Sequential(nn.Linear(10, 4), nn.ReLU(), nn.Linear(4, 2)), 7),
-            "does not compute one value",
+            "expected a chain of layers that returns one value",
         ),
         (lambda: FactoredQ.from_sequential(nn.Sequential(Noisy(10, 4), nn.ReLU(), nn.Linear(4, 1)), 7), "found Noisy"),
         (
@@ -74,12 +75,12 @@ def test_wrong_tables_masks_and_limits_are_refused():
     with pytest.raises(ValueError, match="no actions to choose from"):
         factored.best(states, actions[:0])
     with pytest.raises(ValueError, match="temperature must be positive, found 0"):
-        factored.soft_best(states, actions, temperature=0)
+        factored.soft_values(states, actions, temperature=0)
     available[2] = False
     with pytest.raises(ValueError, match=r"rows \[2\] have no available action"):
         factored.best(states, actions, available)
     with pytest.raises(ValueError, match=r"available must be bool of shape \(5, 40\)"):
-        factored.soft_best(states, actions, available.float())
+        factored.soft_values(states, actions, available.float())
     with pytest.raises(ValueError, match=r"1 action at a time for 5 states takes .* memory_limit=1,000"):
         FactoredQ.from_sequential(plain_network(), STATE, memory_limit=1000)(states, actions)
     with pytest.raises(ValueError, match=r"40 actions at a time .*use smaller chunks"):
@@ -98,5 +99,32 @@ class WithParallelLayer(nn.Module):
 
 
 def test_a_layer_in_parallel_to_the_chain_is_refused():
-    with pytest.raises(ValueError, match="does not compute one value by its layers in turn"):
+    with pytest.raises(ValueError, match="expected a chain of layers that returns one value"):
         FactoredQ.from_sequential(WithParallelLayer(), STATE)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.nn.utils.weight_norm.* is deprecated")
+@pytest.mark.parametrize("index", [0, 2, 4])
+@pytest.mark.parametrize(
+    "change",
+    [
+        parametrizations.weight_norm,
+        parametrizations.spectral_norm,
+        parametrizations.orthogonal,
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        lambda layer: prune.random_unstructured(layer, "weight", 0.3),
+    ],
+)
+def test_weights_that_are_computed_in_each_call_are_refused(change, index):
+    net = plain_network()
+    change(net[index])
+    with pytest.raises(ValueError, match=r"(?s)found \w*Linear\(.*computes its weights.*remove_parametrizations"):
+        FactoredQ.from_sequential(net, STATE)
+
+
+def test_a_network_is_converted_after_its_parametrizations_are_removed():
+    net, (states, actions, _) = plain_network(), problem()
+    parametrizations.weight_norm(net[2])
+    parametrize.remove_parametrizations(net[2], "weight")
+    assert torch.allclose(FactoredQ.from_sequential(net, STATE)(states, actions), plain_values(net, states, actions))

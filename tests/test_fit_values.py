@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rlrepro.fit import CannotPlan, plan_update
-from rlrepro.lab import peak_memory
+from rlrepro.lab import VirtualCard, peak_memory
 
 GUARDS = {
     "isnan": torch.isnan,
@@ -111,3 +111,26 @@ def test_a_cpu_casts_arguments_of_mixed_dtypes_in_memory_of_their_own():
 
     planned = plan_update(make_layer, step, batch_size=20_000, device="cpu")
     assert peak_memory(run, device="cpu").peak_bytes <= planned.peak_bytes
+
+
+def test_gradients_of_two_heads_are_added_in_place():
+    def make_networks():
+        return nn.Sequential(nn.Linear(64, 1024), nn.ReLU()), nn.Linear(1024, 8), nn.Linear(1024, 1)
+
+    def step(networks, batch_size):
+        body, actor, critic = networks
+        features = body(torch.rand(batch_size, 64))
+        (actor(features).logsumexp(1).mean() + critic(features).square().mean()).backward()
+        for network in networks:
+            network.zero_grad()
+
+    def run():
+        networks = make_networks()
+        for _ in range(2):
+            step(networks, 2048)
+
+    measured = peak_memory(run, device="cpu").peak_bytes
+    assert plan_update(make_networks, step, batch_size=2048, device="cpu").stages["update"] == measured
+    with VirtualCard(1, device="cpu") as card:
+        run()
+    assert card.peak_bytes == measured

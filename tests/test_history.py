@@ -90,3 +90,23 @@ def test_a_single_name_needs_no_list():
     with MemoryHistory("tests", device="cpu") as history:
         kept = block(8)
     assert ends(history) == {"kept = block(8)": 8} and kept.nbytes == 8 * MIB
+
+
+def test_it_records_anew_when_it_is_entered_again():
+    history = MemoryHistory("tests", device="cpu")
+    with history:
+        first = block(8)
+    earlier = history.events
+    with history:
+        second = block(4)
+    assert ends(history) == {"second = block(4)": 4} and len(earlier) == 1
+    assert first.nbytes == 2 * second.nbytes
+
+
+def test_it_can_not_be_entered_while_it_records():
+    history = MemoryHistory("tests", device="cpu")
+    with history:
+        with pytest.raises(RuntimeError, match="create another MemoryHistory"), history:
+            pass
+        kept = block(8)
+    assert ends(history) == {"kept = block(8)": 8} and kept.nbytes == 8 * MIB

@@ -126,6 +126,22 @@ def test_it_can_be_saved_and_loaded(storage, tmp_path):
         assert len(loaded) == 30
 
 
+@pytest.mark.parametrize("masks", [None, 5])
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_nothing_is_extended_by_no_transitions(masks, dimensions):
+    storage = LazyTensorStorage(30, ndim=dimensions)
+    buffer = SharedActionBuffer(30, TABLE, storage=storage, batch_size=100)
+    nothing, some = transitions(1, masks=masks)[:0], transitions(6)
+    if dimensions == 2:
+        nothing, some = nothing.reshape(2, 0), some.reshape(2, 3)
+    for _ in range(2):
+        index = buffer.extend(nothing)
+        assert index.dtype == torch.long and index.shape == buffer.extend(some)[:0].shape
+    if dimensions == 1:
+        buffer[torch.tensor([], dtype=torch.long)] = nothing
+    assert "action_mask" not in buffer.sample() and len(buffer) == 12
+
+
 @pytest.mark.filterwarnings("ignore:Got conflicting batch_sizes")
 def test_it_samples_as_torchrls_buffer_does():
     buffer = SharedActionBuffer(30, TABLE, batch_size=8)

@@ -7,7 +7,14 @@ from torchrl.data import LazyTensorStorage, ReplayBuffer, SliceSampler, TensorDi
 
 from rlrepro.fixes import IncrementalSliceSampler
 
-from .test_slice_sampler import indexed_trajectories, make_buffer, torchrl_trajectories, transitions
+from .test_slice_sampler import (
+    SIDE_BY_SIDE,
+    Stream,
+    indexed_trajectories,
+    make_buffer,
+    torchrl_trajectories,
+    transitions,
+)
 
 
 def both_samples(**options):
@@ -60,6 +67,35 @@ def test_the_mask_of_padding_always_exists():
     buffer.extend(transitions([2] + [10] * 20))
     samples = torch.stack([buffer.sample() for _ in range(20)])
     assert samples["collector", "mask"].shape == (20, 8)
+
+
+def padded_slices(cls, dimensions, writes, span):
+    """Every slice of 3 in 200 samples of a ring of 14 cells: (its cells, its mask)."""
+    columns = SIDE_BY_SIDE if dimensions == 2 else 1
+    options = {"end_key": ("next", "done"), "strict_length": False, "pad_output": True}
+    storage = LazyTensorStorage(14 * columns, ndim=dimensions)
+    buffer = ReplayBuffer(storage=storage, sampler=cls(slice_len=3, span=span, **options), batch_size=90)
+    buffer.set_rng(torch.Generator().manual_seed(0))
+    stream = Stream(3, columns)
+    for steps in writes:
+        new = stream.take(steps, 0.4)
+        buffer.extend(new[:, 0] if dimensions == 1 else new.transpose(0, 1).contiguous())
+    slices = set()
+    for _ in range(200):
+        _, info = buffer.sample(return_info=True)
+        cells = torch.stack(list(info["index"]), -1).reshape(30, -1)
+        mask = info["collector", "mask"].reshape(30, 3)
+        slices |= {*zip(map(tuple, cells.tolist()), map(tuple, mask.tolist()), strict=True)}
+    return slices
+
+
+@pytest.mark.parametrize("span", [False, (False, True), (True, False), True])
+@pytest.mark.parametrize("writes", [(11,), (14,), (9, 8), (14, 14, 3)])
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_padding_lies_in_the_cells_in_use(dimensions, writes, span):
+    """A slice without any step starts after the end of its trajectory: in an empty cell, if the last one is meant."""
+    expected, slices = (padded_slices(cls, dimensions, writes, span) for cls in (SliceSampler, IncrementalSliceSampler))
+    assert slices == expected
 
 
 @pytest.mark.parametrize("argument", ["trajectories", "ends"])

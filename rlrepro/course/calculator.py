@@ -16,7 +16,7 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
 <label>precision <select name="precision"></select></label>
 <label>GPU memory, GiB
 <input name="gib" type="number" min="0.25" step="0.25" value="__GIB__" style="width: 5em"></label></p>
-<p><label>rows per gradient step <input name="rows" type="range" step="0.01"></label></p>
+<p><label>samples per gradient step <input name="rows" type="range" step="0.01"></label></p>
 <p aria-live="polite"></p><div></div></div>
 <script>(() => {
   const plans = __PLANS__, root = document.getElementById("__ID__"), GIB = 2 ** 30;
@@ -44,10 +44,10 @@ PAGE = """<div id="__ID__" class="rlrepro-calculator">
     const rows = Math.round(2 ** field.rows.value), limit = field.gib.value * GIB, maxRows = largest(limit);
     const needed = Object.entries(table()).map(([name, points]) => [name, interpolate(points, rows)]);
     const failing = needed.find(([, bytes]) => bytes > limit), end = table().learn.at(-1)[0];
-    status.textContent = `${rows.toLocaleString("en")} rows: ` +
+    status.textContent = `${rows.toLocaleString("en")} samples: ` +
       (failing ? `${failing[0]} does not fit` : "fits") + ` on ${field.gib.value} GiB. ` +
       (maxRows ? `The largest that fits is ${maxRows === end ? "at least " : ""}${maxRows.toLocaleString("en")}.`
-            : "Not even the smallest number of rows fits.");
+            : "Not even the smallest number of samples fits.");
     const scale = 95 / Math.max(limit, ...needed.map(([, bytes]) => bytes));
     bars.innerHTML = needed.map(([name, bytes]) =>
       `<div>${name}: ${(bytes / GIB).toPrecision(3)} GiB</div><div style="position: relative; height: 1em">` +

@@ -54,7 +54,7 @@ def judgements_markdown(judgements: Sequence[Judgement]) -> str:
             )
         )
     names = articles(str(judgement.claim.article or "") for judgement in judgements)
-    return names + markdown_table(("", "claim", "verdict", "figure, and why", "other machines"), rows)
+    return names + markdown_table(("", "claim", "verdict", "result, and why", "other machines"), rows)
 
 
 def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[MachineRun]) -> str:

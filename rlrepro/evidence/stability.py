@@ -46,7 +46,7 @@ def stability_table(entries: Iterable[ClaimInRuns]):
     from rich.table import Table
 
     table = Table(title="What changes from run to run", title_justify="left")
-    for column in ("claim", "run", "verdict", "figure"):
+    for column in ("claim", "run", "verdict", "result"):
         table.add_column(column, overflow="fold")
     for entry in entries:
         if entry.changes or entry.firmness_changes:

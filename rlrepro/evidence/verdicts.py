@@ -122,7 +122,7 @@ def verdict_markdown(rows: list[dict]) -> str:
         )
         for row in rows
     ]
-    return articles(row["article"] for row in rows) + markdown_table(("id", "claim", "verdict", "figure", "why"), cells)
+    return articles(row["article"] for row in rows) + markdown_table(("id", "claim", "verdict", "result", "why"), cells)
 
 
 def articles(names: Iterable[str]) -> str:

@@ -60,7 +60,10 @@ class CardCount(StorageCount):
         on_card = self.holds((args, kwargs)) if self.target is None else self.target
         with self.leaving_out():
             self._count(func, (args, kwargs), created=False)
+        is_sum = self.is_sum_of_gradients(func, args)
         result = func(*args, **kwargs)
+        if is_sum:
+            self.leave_out(args[0])
         with nullcontext() if on_card else self.leaving_out():
             self._count(func, result)
         if not on_card:

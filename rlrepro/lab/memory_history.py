@@ -21,27 +21,32 @@ class MemoryHistory:
     A block belongs to the outermost line of code in a folder with one of the names in `within`, such as a package's:
     "file.py:12  x = f(y)". A single name needs no list. On CUDA, the record is the caching allocator's own, from
     torch's snapshot; a recording that was already active ends with it. On a CPU, it has the storages of live tensors,
-    as VirtualCard counts them.
+    as VirtualCard counts them. Entered again, it records anew.
 
-    Raises NoGPUError if CUDA is requested but not available.
+    Raises NoGPUError if CUDA is requested but not available, and RuntimeError if it is entered while it records.
     """
 
     def __init__(self, within: str | Iterable[str], *, device: str = "auto"):
         self.device = resolve_device(device)
-        within = [within] if isinstance(within, str) else within
-        self._recorder = (_OnCuda if self.device.type == "cuda" else _OnCpu)(frozenset(within), self.device)
+        self._within = frozenset([within] if isinstance(within, str) else within)
+        self._recorder, self._events = None, []
 
     def __enter__(self):
-        self._recorder.__enter__()
+        if self._recorder is not None:
+            raise RuntimeError("this history is recording already; create another MemoryHistory to nest them")
+        recorder = (_OnCuda if self.device.type == "cuda" else _OnCpu)(self._within, self.device)
+        recorder.__enter__()
+        self._recorder, self._events = recorder, recorder.events
         return self
 
     def __exit__(self, *raised):
-        return self._recorder.__exit__(*raised)
+        recorder, self._recorder = self._recorder, None
+        return recorder.__exit__(*raised)
 
     @property
     def events(self) -> list[tuple[str, int]]:
         """(line, change in bytes) for each event, in order."""
-        return self._recorder.events
+        return self._events
 
     def live_by_line(self) -> dict[str, np.ndarray]:
         """For each line, in order of its first event, the live bytes after each event, an array of shape (events,)."""

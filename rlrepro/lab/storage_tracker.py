@@ -20,16 +20,40 @@ class StorageCount(TorchDispatchMode):
         self._counted = {}  # address of a storage -> (bytes, weak reference that reports its release)
         self._added_bytes_by_call = {}  # signature of an operator call -> bytes that it adds
         self._left_out = {}  # address of a storage -> weak reference
+        self._nodes = {}  # address of a storage -> backward pass and node that created it
         self._leaving_out = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         self._count(func, (args, kwargs), created=False)
-        if self.limit_bytes is not None:
+        is_sum = self.is_sum_of_gradients(func, args)
+        if self.limit_bytes is not None and not is_sum:
             self._check_limit(func, self._added_bytes(func, args, kwargs))
         result = func(*args, **kwargs)
+        if is_sum:
+            self.leave_out(args[0])
         self._count(func, result)
         return result
+
+    def is_sum_of_gradients(self, func, args) -> bool:
+        """Whether autograd adds the gradients from two uses of a tensor. It does so in the memory of the first, except
+        within a dispatch mode such as this one (`can_accumulate_inplace` in torch's input_buffer.cpp)."""
+        if func is not torch.ops.aten.add.Tensor or torch.is_grad_enabled() or (current := _current_node()) is None:
+            return False
+        first, second = args
+        if not isinstance(second, torch.Tensor) or first.shape != second.shape or not first.is_contiguous():
+            return False
+        created = [self._nodes.get(storage._cdata) for storage in _storages(args, self.device_type)]
+        is_of_another_node = len(created) == 2 and created[0] and created[0][0] == current[0] and created[0] != current
+        return is_of_another_node and created[1] == current and first._use_count() <= second._use_count()
+
+    def leave_out(self, tensor: torch.Tensor) -> None:
+        """Count the storage of a tensor no longer."""
+        for storage in _storages(tensor, self.device_type):
+            address = storage._cdata
+            if address in self._counted:
+                self._remove(address)
+                self._left_out[address] = weakref.ref(storage, lambda _, address=address: self._left_out.pop(address))
 
     def changed(self, address: int, delta: int, created: bool) -> None:
         """Called when a storage grows by `delta` bytes, or shrinks if negative. `created`: whether the current operator
@@ -46,6 +70,8 @@ class StorageCount(TorchDispatchMode):
             if reference is None:
                 reference = weakref.ref(storage, lambda _, address=address: self._remove(address))
             self._counted[address] = size, reference  # an operator may have resized it
+            if created and not old_size and (node := _current_node()):
+                self._nodes[address] = node
             self.live_bytes += size - old_size
             if size != old_size:
                 self.changed(address, size - old_size, created)
@@ -67,6 +93,7 @@ class StorageCount(TorchDispatchMode):
 
     def _remove(self, address):
         size, _ = self._counted.pop(address)
+        self._nodes.pop(address, None)
         self.live_bytes -= size
         self.changed(address, -size, created=False)
 
@@ -109,6 +136,12 @@ class StorageCount(TorchDispatchMode):
         grown = sum(max(0, storage.nbytes() - old_size) for storage, old_size in dict(inputs).items())
         old_addresses = {storage._cdata for storage, _ in inputs}
         return grown + sum(storage.nbytes() for address, storage in results.items() if address not in old_addresses)
+
+
+def _current_node() -> tuple[int, int] | None:
+    """The backward pass in progress, and the node of the graph that it evaluates."""
+    task = torch._C._current_graph_task_id()
+    return None if task == -1 else (task, torch._C._current_autograd_node()._sequence_nr())
 
 
 def _signature(leaf, func):

@@ -11,7 +11,7 @@ RUN_SECONDS = 4500.0  # for a test that may be the first to need a run of all no
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 BROWSER_SECONDS = 180.0  # to start
-NO_BROWSER = "no Chromium here: apt-get install chromium (or name one in RLREPRO_CHROMIUM), as the README says"
+NO_BROWSER = "no Chromium here: apt-get install chromium (or set RLREPRO_CHROMIUM to one), as the README says"
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

@@ -54,6 +54,6 @@ def only_these_rows(my_check, records):
             leaves[leaf_index].values[bad_row] = np.nan
         actual = my_check({"obs": {"place": leaves[0]}, "rew": leaves[1], "done": leaves[2]}, np.array(rows))
         if bool(actual) != (bad_row in rows):
-            raise Hint(f"Rows {rows} with a NaN in row {bad_row}: your function returns {actual}.")
+            raise Hint(f"Transitions {rows} with a NaN in transition {bad_row}: your function returns {actual}.")
         if any(leaf.read - {*rows} for leaf in leaves):
-            raise Hint(f"It was called with the rows {rows}, and read others.")
+            raise Hint(f"It was called with the transitions {rows}, and read others.")

@@ -45,7 +45,7 @@ class FactoredDQN:
     def update(self, batch: TensorDictBase) -> dict[str, float]:
         """One gradient step. Returns the loss and the mean TD target."""
         values = self.network.of(batch["observation"], self.actions[batch["action"].reshape(len(batch))])
-        td_targets = self.goals(batch)
+        td_targets = self.td_targets(batch)
         loss = smooth_l1_loss(values, td_targets)
         self.optimizer.zero_grad()
         loss.backward()
@@ -53,7 +53,7 @@ class FactoredDQN:
         soft_update(self.target, self.network, self.tau)
         return {"loss": loss.item(), "value": td_targets.mean().item()}
 
-    def goals(self, batch: TensorDictBase) -> torch.Tensor:
+    def td_targets(self, batch: TensorDictBase) -> torch.Tensor:
         """TD targets (B,): the reward plus the discounted target value of the action that the network prefers next."""
         next_states, available = batch["next", "observation"], next_available(batch)
         with torch.no_grad():

@@ -33,7 +33,7 @@ class FactoredQ(nn.Module):
         hidden: widths of the hidden layers, each followed by a ReLU
         chunk: actions at a time; "auto" uses as many as the limit allows
         memory_limit: bytes of activations and their gradients in one evaluation; the results (B, A) and the gradients
-            of the weights come on top
+            of the weights are extra
 
     Raises ValueError for sizes below 1. Methods raise ValueError if a table has the wrong shape, device or dtype, if a
     state has no available action, and if a chunk does not fit into the limit.
@@ -53,7 +53,7 @@ class FactoredQ(nn.Module):
             if size < 1:
                 raise ValueError(f"{name} must be at least 1, found {size}")
         if not hidden:
-            raise ValueError("hidden must name at least one layer: without one there is nothing to factor")
+            raise ValueError("hidden must contain at least one layer: without one there is nothing to factor")
         widths = [state_dim + action_dim, *hidden]
         pairs = itertools.pairwise(widths)
         layers = [layer for inputs, outputs in pairs for layer in (nn.Linear(inputs, outputs), nn.ReLU())]
@@ -65,7 +65,8 @@ class FactoredQ(nn.Module):
         nn.Sequential, possibly nested, or a module that contains only one (Pearl's `VanillaQValueNetwork`). Its weights
         are copied; `options` are `chunk` and `memory_limit`.
 
-        Raises ValueError if the network is not such a chain of layers, or computes something other than its chain.
+        Raises ValueError if the network is not such a chain of layers, computes something other than its chain, or
+        computes weights in each call (weight_norm, spectral_norm, ...).
         """
         layers = layers_of(net)
         check_layers(layers, state_dim)
@@ -76,7 +77,7 @@ class FactoredQ(nn.Module):
             factored._build(layers, state_dim, options.get("chunk", "auto"), options.get("memory_limit", MEMORY_LIMIT))
             check_same_values(factored, net)
         except RuntimeError as error:  # shapes that don't follow from each other
-            raise ValueError(f"the network does not compute one value by its layers in turn: {net}") from error
+            raise ValueError(f"expected a chain of layers that returns one value, found {net}") from error
         return factored
 
     def to_sequential(self) -> nn.Sequential:
@@ -124,7 +125,7 @@ class FactoredQ(nn.Module):
         winner = values.max(dim=0)
         return Best(winner.values, indices.gather(0, winner.indices.unsqueeze(0)).squeeze(0))
 
-    def soft_best(
+    def soft_values(
         self,
         states: torch.Tensor,
         actions: torch.Tensor,

@@ -60,7 +60,7 @@ class FactoredSAC:
         """One gradient step of actor, critics and temperature. Returns their losses, the policy's entropy and the
         temperature."""
         states, features = batch["observation"], self.actions[batch["action"].reshape(len(batch))]
-        td_targets = self.goals(batch)
+        td_targets = self.td_targets(batch)
         critic_loss = sum(mse_loss(critic.of(states, features), td_targets) for critic in self.critics)
         actor_loss, entropy, max_entropy = self._actor_loss(states, batch.get("action_mask", None))
         temperature_loss = self.log_temperature * (entropy - self.entropy_share * max_entropy).mean()
@@ -81,7 +81,7 @@ class FactoredSAC:
         """The reward that one unit of entropy is worth."""
         return self.log_temperature.exp().item()
 
-    def goals(self, batch: TensorDictBase) -> torch.Tensor:
+    def td_targets(self, batch: TensorDictBase) -> torch.Tensor:
         """TD targets (B,): the reward plus the discounted soft value of the next state."""
         next_states = batch["next", "observation"]
         with torch.no_grad():

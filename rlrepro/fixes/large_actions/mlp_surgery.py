@@ -12,17 +12,25 @@ TOLERANCE = 1e-9  # relative to the largest value, in float64
 
 def layers_of(net: nn.Module) -> list[nn.Module]:
     """The layers of a chain, in order; a layer that is used twice appears twice."""
-    parts = [part for part in net._modules.values() if part is not None]
+    parts = [] if _computes_weights(net) else [part for part in net._modules.values() if part is not None]
     return [layer for part in parts for layer in layers_of(part)] if parts else [net]
 
 
 def check_layers(layers: list[nn.Module], state_dim: int) -> None:
     """Raises ValueError if the first layer is not a plain linear layer on a state and an action, if there is no further
-    linear layer, or if a layer does not process each row independently."""
+    linear layer, or if a layer computes its weights or does not process each row independently."""
+    for layer in layers:
+        if _computes_weights(layer):
+            raise ValueError(
+                f"expected layers whose weights are parameters, found {layer}, which computes its weights in each call "
+                "(weight_norm, spectral_norm, ...): turn them into parameters first, with "
+                "torch.nn.utils.parametrize.remove_parametrizations, remove_weight_norm, remove_spectral_norm or "
+                "prune.remove"
+            )
     first, *rest = layers
     if type(first) is not nn.Linear or not 0 < state_dim < first.in_features or _has_hooks(first):
         raise ValueError(
-            f"expected a network that begins with an nn.Linear of more than state_dim={state_dim} numbers, without "
+            f"expected a network that begins with an nn.Linear with more than state_dim={state_dim} inputs, without "
             f"hooks; found {first}"
         )
     if not any(isinstance(layer, nn.Linear) for layer in rest):
@@ -49,7 +57,7 @@ def check_same_values(factored, net: nn.Module) -> None:
             values = factored.pairs(factored.state_layer(states), actions).flatten()
             is_equal = (values - expected).abs().max() <= TOLERANCE * expected.abs().max()
     if not is_equal:
-        raise ValueError(f"the network does not compute one value by its layers in turn: {net}")
+        raise ValueError(f"expected a chain of layers that returns one value, found {net}")
 
 
 def empty_linear(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.Linear:
@@ -71,4 +79,11 @@ def copy_layers(layers) -> list[nn.Module]:
 
 
 def _has_hooks(layer: nn.Module) -> bool:
-    return bool(layer._forward_hooks or layer._forward_pre_hooks or hasattr(layer, "parametrizations"))
+    return bool(layer._forward_hooks or layer._forward_pre_hooks)
+
+
+def _computes_weights(layer: nn.Module) -> bool:
+    """Whether torch.nn.utils computes its weights in each call, by parametrizations or by the older hooks. This would
+    happen once per chunk, with other weights each time if they are estimated step by step."""
+    hooks = [type(hook).__module__ for hook in layer._forward_pre_hooks.values()]
+    return hasattr(layer, "parametrizations") or any(name.startswith("torch.nn.utils.") for name in hooks)

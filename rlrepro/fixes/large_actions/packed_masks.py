@@ -64,12 +64,31 @@ class PackedMasks:
         self._free = [number for number in range(len(self.rows) - 1, EVERYTHING, -1) if number not in occupied]
 
     def state_dict(self) -> dict:
-        return {"numbers": list(self._numbers.values()), "masks": self.rows[list(self._numbers.values())].copy()}
+        """A copy: the width, and the number and the bits (masks, bytes) of each mask."""
+        numbers = list(self._numbers.values())
+        return {"width": self.width, "numbers": numbers, "masks": torch.from_numpy(self.rows[numbers])}
 
-    def load_state_dict(self, state: dict) -> None:
-        capacity = max([FIRST_ROWS, *(number + 1 for number in state["numbers"])])
+    def check_state(self, state) -> None:
+        """Raises ValueError if the masks of a state have another width."""
+        if "width" in state:
+            width = int(state["width"])
+            is_equal = width == self.width
+        else:  # saved by an earlier version
+            largest = 8 * state["masks"].shape[1]
+            width, is_equal = f"{largest - 7} to {largest}", largest - 8 < self.width <= largest
+        if not is_equal:
+            raise ValueError(
+                f"expected the state of a buffer with a table of {self.width} actions, found one of {width}: make the "
+                "buffer with the table that it was saved with"
+            )
+
+    def load_state_dict(self, state) -> None:
+        """Load what `state_dict` returned; numbers and masks may also be arrays."""
+        numbers = [int(number) for number in state["numbers"]]
+        masks = torch.as_tensor(state["masks"]).numpy(force=True)
+        capacity = max([FIRST_ROWS, *(number + 1 for number in numbers)])
         self.rows = np.empty((capacity, self.rows.shape[1]), np.uint8)
-        self.rows[list(state["numbers"])] = state["masks"]
-        self._numbers = {row.tobytes(): number for number, row in zip(state["numbers"], state["masks"], strict=True)}
-        occupied = set(state["numbers"])
+        self.rows[numbers] = masks
+        self._numbers = {row.tobytes(): number for number, row in zip(numbers, masks, strict=True)}
+        occupied = set(numbers)
         self._free = [number for number in range(capacity - 1, EVERYTHING, -1) if number not in occupied]

@@ -64,7 +64,10 @@ class SharedActionBuffer(ReplayBuffer):
         self._masked = False  # whether any masks have been stored
 
     def extend(self, data: TensorDictBase, **options) -> torch.Tensor:
-        """Store transitions (n,), or (n, ...) if the storage has more dimensions. Returns their indices."""
+        """Store transitions (n,), or (n, ...) if the storage has more dimensions. Returns their indices. No transitions
+        change nothing."""
+        if not data.batch_size.numel():
+            return torch.empty((0,) if self.storage.ndim == 1 else (0, self.storage.ndim), dtype=torch.long)
         with self._replay_lock:
             return super().extend(self._packed(data), **options)
 
@@ -94,12 +97,14 @@ class SharedActionBuffer(ReplayBuffer):
     insert_transform = append_transform
 
     def state_dict(self) -> dict:
-        """A copy of what is stored."""
+        """A copy of what is stored, which `torch.load` accepts with `weights_only`."""
         with self._futures_lock, self._replay_lock:
             return deepcopy(super().state_dict()) | {"masks": self._mask_state()}
 
     def load_state_dict(self, state_dict: dict) -> None:
+        """Raises ValueError, and loads nothing, if the table that it was saved with has another number of actions."""
         with self._futures_lock, self._replay_lock:
+            self.masks.check_state(state_dict["masks"])
             super().load_state_dict(state_dict)
             self._load_masks(state_dict["masks"])
 
@@ -110,8 +115,9 @@ class SharedActionBuffer(ReplayBuffer):
             np.savez(Path(path) / MASKS_FILE, **self._mask_state())
 
     def loads(self, path) -> None:
-        """Read what `dumps` wrote."""
+        """Read what `dumps` wrote. Raises ValueError like `load_state_dict`."""
         with self._futures_lock, self._replay_lock, np.load(Path(path) / MASKS_FILE) as state:
+            self.masks.check_state(state)
             super().loads(path)
             self._load_masks(state)
 
@@ -143,7 +149,7 @@ class SharedActionBuffer(ReplayBuffer):
         packed["action"] = action.to(torch.int32)
         for key in MASKS:
             packed[key] = torch.full(data.batch_size, EVERYTHING, dtype=torch.int32, device=action.device)
-        if masks:  # all at once, so that none is dropped before it is stored
+        if masks and action.numel():  # all at once, so that none is dropped before it is stored
             self._masked = True
             numbers = self.masks.put(torch.cat([mask.reshape(-1, count) for mask in masks.values()]))
             for key, part in zip(masks, numbers.split(action.numel()), strict=True):
@@ -174,7 +180,7 @@ class SharedActionBuffer(ReplayBuffer):
 
     def _load_masks(self, state) -> None:
         self._masked = bool(state["masked"])
-        self.masks.load_state_dict({"numbers": [int(n) for n in state["numbers"]], "masks": state["masks"]})
+        self.masks.load_state_dict(state)
 
 
 def _check_mask(key, mask: torch.Tensor, data: TensorDictBase, count: int) -> None:

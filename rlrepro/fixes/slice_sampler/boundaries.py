@@ -36,7 +36,7 @@ class Boundaries:
 
     def _stored(self, storage) -> np.ndarray | None:
         """The whole entry as an array (cells, columns) that shares the storage's memory, kept until the storage has
-        other tensors. None if there is no such array: for several flags, non-bool flags, tensors on a card, ..."""
+        other tensors. None if there is no such array: for several flags, non-bool flags, tensors on a GPU, ..."""
         tensors = getattr(storage, "_storage", None)
         if self._in_place[0] is not tensors:
             self._in_place = tensors, self._array_on(tensors, storage)
@@ -65,7 +65,7 @@ class Boundaries:
         if not values:
             raise RuntimeError(
                 f"expected {' or '.join(map(repr, self.keys))} in every transition of the storage; some lack it. Store "
-                "it with each, or name another entry with end_key or traj_key"
+                "it with each, or choose another entry with end_key or traj_key"
             )
         if self.are_ids or (len(values) == 1 and values[0].dtype is torch.bool):
             return values[0]
@@ -81,7 +81,7 @@ class Boundaries:
             kind_stored = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
             raise RuntimeError(
                 f"{key!r} must hold one number per transition, the {kind} of its trajectory; found {kind_stored}. "
-                "Convert it, or name another entry with end_key or traj_key"
+                "Convert it, or choose another entry with end_key or traj_key"
             )
         columns = tuple(storage.shape[1:]) if storage.ndim > 1 else ()
         shape = tuple(values.shape[1:])
@@ -89,7 +89,8 @@ class Boundaries:
             wanted, actual = (f"(time, {', '.join(map(str, dims))})" for dims in ((*columns, 1), shape))
             raise RuntimeError(
                 f"Expected the end-of-trajectory signal to be {storage.ndim}-dimensional: {key!r} must hold one {kind} "
-                f"per transition, {wanted}; found {actual}. Reshape it, or name another entry with end_key or traj_key"
+                f"per transition, {wanted}; found {actual}. Reshape it, or choose another entry with end_key or "
+                "traj_key"
             )
         return values.reshape(len(values), -1)
 

@@ -13,6 +13,7 @@ from .torchrl_compat import (
     Storage,
     batch_multiplier,
     builds_index,
+    cells_in_use,
     end_keys_of,
     pads_output,
     resolve_traj_key,
@@ -40,8 +41,8 @@ class IncrementalSliceSampler(SliceSampler):
     All transitions are read once, at the first sample, and again after any change other than a write at the head of
     the ring: the buffer's `write_at`, `set_at_` and `update_if_present` (for any entry), a storage that was emptied,
     loaded or replaced, and writes by another process. The next sample then takes as long as one of SliceSampler's. Two
-    kinds of change go unnoticed: to the stored tensors themselves (`buffer[:]["done"].copy_(...)`) and, before torchrl
-    0.14, to the storage without the buffer. Call `forget()` after these.
+    kinds of change go unnoticed: changes to the stored tensors themselves (`buffer[:]["done"].copy_(...)`) and, before
+    torchrl 0.14, writes to the storage that bypass the buffer. Call `forget()` after these.
 
     In a full LazyStackStorage, torchrl joins the newest transition to the oldest. This sampler gets that position
     from the writer, and ends the trajectory there.
@@ -98,7 +99,7 @@ class IncrementalSliceSampler(SliceSampler):
                     None,
                     slice_len,
                     num_slices,
-                    index.capacity,
+                    cells_in_use(storage),  # padding may start after the last of them, and wraps around
                     torch.from_numpy(trajectories if is_padded else np.arange(num_slices)).to(device),
                     storage=storage,
                 )
@@ -168,10 +169,10 @@ class IncrementalSliceSampler(SliceSampler):
         keys = [key for key in (self.traj_key, *end_keys) if key is not None]
         if not keys:
             raise RuntimeError(
-                "`ends` and `trajectories` are no longer valid after a write or in a copy; name traj_key or end_key"
+                "`ends` and `trajectories` are no longer valid after a write or in a copy; pass traj_key or end_key"
             )
         names = ", ".join(map(repr, keys))
-        raise RuntimeError(f"none of {names} is in the storage; name an entry that is, with traj_key or end_key")
+        raise RuntimeError(f"none of {names} is in the storage; choose an entry that is, with traj_key or end_key")
 
     def _too_short(self, storage, slice_len) -> str:
         lengths = self._index(storage, 1).lengths

@@ -20,8 +20,8 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
     In an epoch, one random slice is taken from each trajectory that is long enough, in random order or, with
     `shuffle=False`, in the order in which they ended. `ran_out` is True if the last batch ended an epoch; that batch
     may be smaller, and is dropped with `drop_last=True`. As in torchrl, an epoch starts again when the number of
-    trajectories changes. Unlike torchrl, trajectories that are too short don't make batches smaller. The order is drawn
-    as it is needed, so a new epoch costs nothing. `state_dict` has torchrl's format.
+    trajectories changes. Unlike in torchrl, trajectories that are too short don't make batches smaller. The order is
+    drawn as it is needed, so a new epoch costs nothing. `state_dict` has torchrl's format.
 
     Raises what IncrementalSliceSampler raises, and ValueError if `drop_last` is set and there are fewer trajectories
     than slices in a batch.
@@ -73,7 +73,7 @@ class IncrementalSliceSamplerWithoutReplacement(IncrementalSliceSampler, SliceSa
             self._changed.append(later)
 
     def _distinct(self, first: int, last: int, count: int) -> np.ndarray:
-        """`count` distinct integers from `first` to `last`, exclusive, in random order; any order is as likely."""
+        """`count` distinct integers from `first` to `last`, exclusive, in random order; any order is equally likely."""
         if last - first < 4 * count:
             return first + self._random(torch.randperm, last - first)[:count]
         while True:  # more than needed, so that enough remain without duplicates
