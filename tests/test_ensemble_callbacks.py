@@ -64,7 +64,12 @@ class Recorder(BaseCallback):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options", [{}, {"target_kl": 0.002, "learning_rate": 1e-3, "ent_coef": 0.01, "batch_size": 48}]
+    "options",
+    [
+        {},
+        {"target_kl": 0.002, "learning_rate": 1e-3, "ent_coef": 0.01, "batch_size": 48},
+        {"clip_range_vf": lambda remaining: 0.2 * remaining},
+    ],
 )
 def test_curves_and_evaluations_are_those_of_sb3(tmp_path, options):
     ensemble_run = ensemble(**options)
@@ -79,6 +84,27 @@ def test_curves_and_evaluations_are_those_of_sb3(tmp_path, options):
         for tag in actual.keys() - {"time/fps"}:
             np.testing.assert_allclose(actual[tag], expected[tag], rtol=1e-3, atol=1e-4, err_msg=tag)
         np.testing.assert_allclose(results(tmp_path / str(member)), results(tmp_path / f"alone-{member}"), rtol=1e-3)
+
+
+class Succeeding(gym.Wrapper):
+    def step(self, action):
+        observation, *outcome, info = self.env.step(action)
+        return observation, *outcome, {**info, "is_success": bool(observation[0] > 0)}
+
+
+def test_the_success_rate_is_sb3s(tmp_path):
+    def make():
+        return Succeeding(gym.make("Pendulum-v1", max_episode_steps=10))
+
+    trained = EnsemblePPO(make, seeds=SEEDS, n_envs=2, vectorization="sync", **SIZES)
+    venv = DummyVecEnv([lambda: Monitor(make())] * 2)
+    reference = PPO("MlpPolicy", venv, seed=SEEDS[1], device="cpu", tensorboard_log=tmp_path, **SIZES)
+    for is_second in (False, True):
+        trained.learn(4 * STEPS, tensorboard_log=[tmp_path / "first", tmp_path / "second"])
+        reference.learn(4 * STEPS, reset_num_timesteps=not is_second)
+    expected = curves(tmp_path / "PPO_1")["rollout/success_rate"]
+    assert curves(tmp_path / "second")["rollout/success_rate"] == expected and len(expected) == 4
+    assert len({rate for _, rate in expected}) > 1
 
 
 @pytest.mark.slow

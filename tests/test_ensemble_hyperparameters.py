@@ -143,8 +143,8 @@ def test_episodes_say_when_each_ended():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"env": gym.make("Pendulum-v1")}, r"give lambda: gym.make\(...\)"),
-        ({"env": [gym.make("Pendulum-v1")] * 2}, r"give lambda: gym.make\(...\)"),
+        ({"env": gym.make("Pendulum-v1")}, r"pass lambda: gym.make\(...\)"),
+        ({"env": [gym.make("Pendulum-v1")] * 2}, r"pass lambda: gym.make\(...\)"),
         ({"seeds": 4}, r"one for each member, as in range\(4\); found 4"),
         ({"seeds": [None]}, r"seeds must be integers.* found \[None\]"),
         ({"seeds": [0.5]}, r"seeds must be integers.* found \[0.5\]"),
@@ -173,8 +173,12 @@ def test_a_missing_device_is_refused():
         ensemble(seeds=[0], device="cuda")
 
 
+def test_a_device_may_be_chosen_automatically():
+    assert ensemble(seeds=[0], device="auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def test_members_that_learn_the_same_are_warned_about():
-    with pytest.warns(UserWarning, match="members 0 and 2 have the same seed 5 and hyperparameters"):
+    with pytest.warns(UserWarning, match="members 0 and 2 learn the same from seed 5 and equal hyperparameters"):
         ensemble(seeds=[5, 6, 5], n_steps=64)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -182,5 +186,5 @@ def test_members_that_learn_the_same_are_warned_about():
 
 
 def test_a_batch_that_is_never_full_is_warned_about():
-    with pytest.warns(UserWarning, match="batch_size=64 is larger than the rollout of n_steps × n_envs = 20"):
+    with pytest.warns(UserWarning, match=r"batch_size=64 is larger than a member's rollout \(n_steps × n_envs = 20\)"):
         ensemble(seeds=[0], n_steps=10, n_envs=2)

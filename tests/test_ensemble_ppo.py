@@ -11,6 +11,7 @@ from stable_baselines3.common.logger import Logger
 
 from rlrepro.fixes import EnsemblePPO
 from rlrepro.fixes.ensemble_ppo import envs as ensemble_envs
+from rlrepro.fixes.ensemble_ppo import processes
 from rlrepro.fixes.ensemble_ppo.rollout import Rollout
 
 from .policies import distance, weights
@@ -160,7 +161,7 @@ def test_processes_step_the_environments_as_this_one_does():
 def test_auto_chooses_processes_if_a_step_takes_longer_than_a_message(message_seconds, expected, monkeypatch):
     monkeypatch.setattr(ensemble_envs, "MESSAGE_SECONDS", message_seconds)
     monkeypatch.setattr(ensemble_envs, "_cores", lambda: 2)
-    monkeypatch.setattr(ensemble_envs, "AsyncVectorEnv", lambda *_, **__: "processes")
+    monkeypatch.setattr(processes, "EnvProcesses", lambda *_, **__: "processes")
     monkeypatch.setattr(ensemble_envs, "SyncVectorEnv", lambda *_, **__: "this process")
     assert ensemble_envs.make_envs("CartPole-v1", 2, 1, "auto") == expected
 

@@ -181,10 +181,11 @@ def test_a_member_that_kills_its_process_does_not_end_the_others():
     assert [outcome.error is None for outcome in outcomes] == [True, True, True, False]
 
 
-def test_ppos_default_parameters_do_not_prevent_a_batch():
-    batched = [SIZES, {**SIZES, "verbose": 0, "use_sde": False, "device": "cpu"}]
-    separate = [{**SIZES, "verbose": 1}, {**SIZES, "device": "meta"}, {**SIZES, "no_parameter": None}]
-    assert groups.divide([*batched, *separate], at_once=1) == [[0, 1], [2], [3], [4]]
+def test_parameters_that_do_not_change_what_is_learned_do_not_prevent_a_batch():
+    batched = [SIZES, {**SIZES, "use_sde": False}, {**SIZES, "verbose": 1, "device": "auto", "stats_window_size": 9}]
+    separate = [{**SIZES, "use_sde": True}, {**SIZES, "no_parameter": None}]
+    logged = [{**SIZES, "tensorboard_log": folder} for folder in ("logs", "other")]
+    assert groups.divide([*batched, *separate, *logged], at_once=1) == [[0, 1, 2], [5, 6], [3], [4]]
 
 
 def test_the_callers_generator_stays_as_it_is():
@@ -212,10 +213,12 @@ def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path)
 @pytest.mark.parametrize(
     "config, options, message",
     [
-        ({"learning_rate": 1e-3}, {}, "config 0 must map parameters of PPO, with env"),
+        ({"learning_rate": 1e-3}, {}, "config 0 must map PPO's parameters and env"),
         ({**SIZES, "learning_rate": threading.Lock()}, {"resume": "folder"}, "values and functions"),
         ({**SIZES, "policy_kwargs": torch.ones(3)}, {"resume": "folder"}, "values and functions"),
         (SIZES, {"n_jobs": 0}, "n_jobs must be"),
+        ({**SIZES, "vec_normalize": True}, {}, "config 0 .* found vec_normalize, which only EnsemblePPO has"),
+        ({**SIZES, "device": "meta"}, {}, r"sweep's device, cpu, but config 0 has 'meta': .* sweep\(..., device=...\)"),
     ],
 )
 def test_a_config_that_can_not_be_used_is_named(config, options, message, tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """train_many on Ray."""
 
+import multiprocessing
 import sys
+import time
 
 import pytest
 
@@ -34,9 +36,22 @@ def test_ray_survives_the_same_faults_as_loky(local_ray):
     assert "the robot fell over" in outcomes[0].error and "Ray lost the process" in outcomes[1].error
 
 
+def fork_and_hang(x):
+    multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,)).start()
+    time.sleep(600)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_ray_ends_a_run_with_what_it_has_forked(local_ray):
+    start = time.monotonic()
+    (outcome,) = train_many(fork_and_hang, [{"x": 1}], backend="ray", timeout=2, **QUIET)
+    assert outcome.error == "this training run was ended after timeout=2 seconds" and time.monotonic() - start < 40
+
+
 @pytest.mark.slow
 def test_ray_says_if_no_node_has_that_many_cpus(local_ray):
-    with pytest.raises(ValueError, match="no node of this Ray has 64 CPUs"):
+    with pytest.raises(ValueError, match="no node of this cluster has 64 CPUs"):
         train_many(square, [{"x": 1}], backend="ray", threads=64, **QUIET)
 
 

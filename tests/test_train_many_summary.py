@@ -4,10 +4,17 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 from rlrepro.fixes import Outcome, plot, table, train_many
 from rlrepro.fixes.ensemble_ppo.collector import Episodes
 from rlrepro.fixes.sweep import Trained
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    pyplot.close("all")
 
 
 def trained(returns):
@@ -71,6 +78,27 @@ def test_curves_of_other_values():
     assert ax.get_lines()[0].get_xdata()[0] == 5 and ax.get_legend() is None
 
 
+def labels(ax):
+    return ax.get_xlabel(), ax.get_ylabel()
+
+
+def test_only_returns_of_episodes_are_labeled_as_such():
+    by_timesteps = {"returns": [1.0, 2.0], "timesteps": [5, 9]}
+    for value in (trained([1.0, 2.0]), by_timesteps):
+        assert labels(plot([outcome(value)])) == ("timesteps", "mean return of 100 episodes")
+    assert labels(plot([outcome([0.7, 0.4])])) == ("step", "value")
+    assert labels(plot([outcome(by_timesteps)], curve=lambda value: (value["timesteps"], value["returns"]))) == ("", "")
+
+
+def test_a_plot_without_axes_is_a_figure_of_pyplot():
+    ax = plot(SWEEP)
+    assert pyplot.get_fignums() == [ax.figure.number]
+    assert plot(SWEEP, ax=ax) is ax and len(pyplot.get_fignums()) == 1
+    with pytest.raises(ValueError, match="expected what sweep returns"):
+        plot([outcome(3.5)])
+    assert len(pyplot.get_fignums()) == 1  # no empty figure
+
+
 def test_nothing_to_plot_is_an_error():
     with pytest.raises(ValueError, match="no run has succeeded"):
         plot(SWEEP[3:])
@@ -91,6 +119,6 @@ def test_a_value_without_a_curve_is_shown_in_the_error(value):
 
 
 def test_a_plot_without_matplotlib_names_the_package_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
         plot(SWEEP)

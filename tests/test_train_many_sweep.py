@@ -26,7 +26,7 @@ def test_an_edited_function_is_computed_again_with_a_warning(tmp_path):
     double, triple = (function_of(f"def fn(x):\n    return x * {k}\n", tmp_path) for k in (2, 3))
     options = {"resume": tmp_path / "results", "n_jobs": 1, **QUIET}
     assert train_many(double, [{"x": 2}], **options)[0].value == 4
-    with pytest.warns(UserWarning, match="1 results in .* are of other code of fn"):
+    with pytest.warns(UserWarning, match="1 results in .* come from different code of fn"):
         (outcome,) = train_many(triple, [{"x": 2}], **options)
     assert outcome.value == 6 and len(list((tmp_path / "results").glob("*.pickle"))) == 2
     assert train_many(double, [{"x": 2}], **options)[0].seed == outcome.seed
@@ -80,7 +80,7 @@ def test_each_run_sees_its_card(gpus, expected, tmp_path, monkeypatch):
 
 def test_without_a_card_nothing_starts(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="gpus=1, but this process may use 0 NVIDIA cards"):
+    with pytest.raises(RuntimeError, match="gpus=1, but this process may use 0 NVIDIA GPUs"):
         train_many(cards, [{"x": 1}], gpus=1, resume=tmp_path / "results", **QUIET)
     assert not (tmp_path / "results").exists()
 

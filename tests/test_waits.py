@@ -25,7 +25,7 @@ NEVER = {"accept", "input", "pause", "recv", "recv_bytes", "recvfrom", "wait3", 
 ALLOWED = {
     ("lab/worker.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
     ("lab/release_process.py", "recv_bytes"): "the answer is there; a timer kills a process that sends half of one",
-    ("fixes/train_many/isolated_worker.py", "result"): "a user's training run; loky says when its process has died",
+    ("fixes/train_many/isolated_worker.py", "result"): "a call that has ended; `_watch` checks its worker meanwhile",
     ("fixes/train_many/ray_tasks.py", "ray.get"): "a user's training run; Ray says when its process has died",
     ("fixes/train_many/runner.py", "Parallel"): "users' training runs",
     ("fixes/train_many/result_folder.py", "acquire"): "its lock has timeout=0",

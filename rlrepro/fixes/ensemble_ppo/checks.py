@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.utils import get_device
 from torch import nn
 
 OPTIMIZERS = (torch.optim.Adam, torch.optim.AdamW)
@@ -58,8 +59,8 @@ def check_seeds(seeds) -> list[int]:
 
 
 def check_device(device) -> torch.device:
-    """Raises ValueError for a CUDA device that does not exist."""
-    device = torch.device(device)
+    """The device; "auto" is CUDA if available, else the CPU. Raises ValueError for a CUDA device that doesn't exist."""
+    device = get_device(device) if device == "auto" else torch.device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"found no device {device}: {torch.cuda.device_count()} CUDA devices are available; use 'cpu'")
     return device
@@ -74,13 +75,13 @@ def check_minibatches(*, n_envs: int, n_steps: int, batch_size: int, n_epochs: i
     transitions = n_envs * n_steps
     if normalize_advantage and min(batch_size, transitions) < 2:
         raise ValueError(
-            "with normalize_advantage a minibatch must have at least 2 transitions, found "
-            f"batch_size={batch_size} in a rollout of {transitions}: a single advantage has no deviation to divide by"
+            f"with normalize_advantage a minibatch must have at least 2 transitions, found batch_size={batch_size} in "
+            f"a rollout of {transitions}: a single advantage has no standard deviation to divide by"
         )
     if batch_size > transitions:
         warnings.warn(
-            f"batch_size={batch_size} is larger than the rollout of n_steps × n_envs = {transitions} transitions of a "
-            "member, so each minibatch has only those",
+            f"batch_size={batch_size} is larger than a member's rollout (n_steps × n_envs = {transitions}), so each "
+            f"minibatch has only {transitions}",
             stacklevel=3,
         )
 
@@ -94,6 +95,6 @@ def warn_of_twins(seeds, hyperparameters, env) -> None:
         twin = first_members.setdefault((seed, *hyperparameters.of(member).values()), member)
         if twin != member:
             warnings.warn(
-                f"members {twin} and {member} have the same seed {seed} and hyperparameters: they learn the same",
+                f"members {twin} and {member} learn the same from seed {seed} and equal hyperparameters; change a seed",
                 stacklevel=3,
             )

@@ -17,11 +17,12 @@ from .stacked_policies import StackedPolicies, joint
 
 @dataclass
 class Episodes:
-    """The episodes that one member has finished: for each its return, its length, and the member's timesteps so far."""
+    """One member's finished episodes: of each its return, its length and the timesteps so far, and known successes."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     timesteps: list[int] = field(default_factory=list)
+    successes: list[bool] = field(default_factory=list)
 
 
 class Collector:
@@ -68,7 +69,7 @@ class Collector:
             actions[step] = self._act(observations[step])
             self._observations, rewards[step], terminated, truncated, infos = self._step(actions[step])
             self._starts = terminated | truncated
-            finished = self._count(rewards[step], self._starts)
+            finished = self._count(rewards[step], self._starts, infos.get(INFO))
             if self.normalize is not None:
                 normalized = self.normalize.step(self._observations, rewards[step], self._starts)
                 self._observations, rewards[step] = normalized
@@ -97,11 +98,10 @@ class Collector:
 
     def _start(self) -> None:
         seeds = [seed + env for seed in self.seeds for env in range(self.n_envs)]
-        self._observations = self._per_member(self.envs.reset(seed=seeds)[0])
-        if self.normalize is not None:
-            self._observations = self.normalize.reset(self._observations)
+        observations = self._per_member(self.envs.reset(seed=seeds)[0])
         self._starts = np.ones((self.members, self.n_envs), bool)
         self._returns, self._lengths = np.zeros((2, self.members, self.n_envs))
+        self._observations = observations if self.normalize is None else self.normalize.reset(observations)
 
     def _per_member(self, array):
         """(K × E, ...) to (K, E, ...)."""
@@ -131,21 +131,27 @@ class Collector:
         space = self.envs.single_action_space
         if isinstance(space, gym.spaces.Box):
             actions = np.clip(actions, space.low, space.high)
-        *arrays, infos = self.envs.step(actions.reshape(-1, *space.shape))
+        try:
+            *arrays, infos = self.envs.step(actions.reshape(-1, *space.shape))
+        except BaseException:
+            self._observations = None  # only some environments may have stepped: the next rollout resets all
+            raise
         return *map(self._per_member, arrays), infos
 
-    def _count(self, rewards: np.ndarray, dones: np.ndarray) -> list[tuple[int, int, float, int]]:
-        """The episodes that end here: member, environment, return and length."""
+    def _count(self, rewards: np.ndarray, dones: np.ndarray, infos) -> list[tuple[int, int, float, int]]:
+        """The episodes that end here: member, environment, return and length. `infos` (K × E), or None."""
         self.num_timesteps += self.n_envs
         self._returns += rewards
         self._lengths += 1
         ends = np.argwhere(dones)
         finished = [(*end, float(self._returns[end]), int(self._lengths[end])) for end in map(tuple, ends.tolist())]
-        for member, _, episode_return, length in finished:
+        for member, env, episode_return, length in finished:
             episodes = self.episodes[member]
             episodes.returns.append(episode_return)
             episodes.lengths.append(length)
             episodes.timesteps.append(self.num_timesteps)
+            if infos is not None and (success := infos[member * self.n_envs + env][0].get("is_success")) is not None:
+                episodes.successes.append(success)
         self._returns[dones] = self._lengths[dones] = 0
         return finished
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import gymnasium as gym
-from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from .checks import check_spaces
 
@@ -42,11 +42,9 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     env_fns = [partial(_MemberEnv, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
         return SyncVectorEnv(env_fns, **AUTORESET)
-    import loky  # noqa: F401, registers its multiprocessing context
+    from .processes import EnvProcesses  # needs loky
 
-    # a forked process would hang after a computation with several threads, and a spawned one would run the main script
-    # again; loky's do neither, but can't share memory
-    return AsyncVectorEnv(env_fns, shared_memory=False, context="loky", **AUTORESET)
+    return EnvProcesses(env_fns, n_envs, **AUTORESET)
 
 
 def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
@@ -56,7 +54,7 @@ def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
     if AUTORESET and mode != AutoresetMode.SAME_STEP:
         raise ValueError(
             "a VectorEnv must reset an environment in the step that ends its episode (autoreset_mode SAME_STEP), found "
-            f"{mode}: with others a rollout would have transitions that no environment made"
+            f"{mode}: other modes add transitions that no environment made"
         )
     check_spaces(env.single_observation_space, env.single_action_space)
 
@@ -78,10 +76,10 @@ def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
         for member, factory in enumerate(factories):
             envs.append(factory())
             if any(envs[-1].unwrapped is other.unwrapped for other in envs[:-1]):
-                raise ValueError(f"each member needs its own environment: member {member} was given another's")
+                raise ValueError(f"member {member} shares another's environment; make a new one in each call of env")
             first, spaces = ((env.observation_space, env.action_space) for env in (envs[0], envs[-1]))
             if spaces != first:
-                raise ValueError(f"all members must have the same spaces: member {member} has {spaces}, 0 has {first}")
+                raise ValueError(f"members must have equal spaces: member {member} has {spaces}, member 0 has {first}")
         check_spaces(*first)
         return _step_seconds(envs[0])
     finally:
@@ -93,9 +91,10 @@ def _factory(env) -> Callable[[], gym.Env]:
     if not callable(env) and not isinstance(env, str):
         raise ValueError(
             "env must be an id or a function that makes an environment, since each member needs its own; "
-            f"found {env!r}: give lambda: gym.make(...)"
+            f"found {env!r}: pass lambda: gym.make(...)"
         )
-    return env if callable(env) else lambda: gym.make(env)
+    # a process of its own has not run a script's gym.register, so it gets what is registered here
+    return env if callable(env) else partial(gym.make, gym.registry.get(env, env))
 
 
 def _step_seconds(env) -> float:

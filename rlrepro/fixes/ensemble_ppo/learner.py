@@ -37,10 +37,11 @@ class EnsemblePPO:
         seeds: one for each member
         n_envs: environments per member
         vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
-            rewards as that does for the member alone; its `gamma` may be one value for each member. `vec_env(k, venv)`
-            wraps an environment in which to use the policy
+            rewards as VecNormalize would for the member alone; its `gamma` may be one value for each member.
+            `vec_env(k, venv)` wraps an environment in which to use the policy
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
+        device: of the networks; "auto" is CUDA if that is available, and else the CPU
 
     The other parameters are those of Stable-Baselines3's PPO, which documents them. learning_rate, clip_range,
     clip_range_vf, ent_coef, vf_coef, gamma, gae_lambda, max_grad_norm and target_kl are one value for all members, or a
@@ -53,8 +54,8 @@ class EnsemblePPO:
     gSDE; for values out of range; and in `learn` if a member's weights are no longer finite. Warns of members that
     would learn the same.
 
-    `episodes[k]` has the finished episodes of member k as three lists: `returns`, `lengths` (environment steps), and
-    `timesteps`, the member's timesteps when each ended. `policy(k)` copies its policy, for use with Stable-Baselines3.
+    `episodes[k]` has the finished episodes of member k as lists: `returns`, `lengths` (environment steps), `timesteps`
+    of the member when each ended, and `successes`, from infos with `is_success`. `policy(k)` copies its policy.
 
     Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """
@@ -109,7 +110,7 @@ class EnsemblePPO:
         shape, options = self.observation_space.shape, {} if vec_normalize is True else vec_normalize
         normalize = None if vec_normalize is False else MemberNormalize(len(self), n_envs, shape, **options)
         self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
-        self.episodes = self._collector.episodes
+        self.episodes, self.stopped = self._collector.episodes, {}  # by stopped member: what Observers restores
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -129,22 +130,26 @@ class EnsemblePPO:
         total_timesteps: int,
         *,
         callback: Callable[[int], BaseCallback | list[BaseCallback]] | None = None,
-        tensorboard_log: str | Path | None = None,
+        tensorboard_log: str | Path | Sequence[str | Path] | None = None,
         progress: bool = False,
     ) -> "EnsemblePPO":
         """Train each member for at least `total_timesteps`, in whole rollouts as in Stable-Baselines3. Further calls
         continue, as with its `reset_num_timesteps=False`.
 
         `callback(k)` makes a callback of Stable-Baselines3 for member k, such as its EvalCallback. It is called at each
-        step; if it returns False, the member stops, but not the others. `tensorboard_log` is a folder for the curves
-        of each member, as Stable-Baselines3 writes them."""
+        step; if it returns False, the member stops, but not the others: its weights, episodes and statistics stay as
+        they are, unlike in Stable-Baselines3 also in further calls, and after `load`. `tensorboard_log` is a folder for
+        curves like Stable-Baselines3's, in member_0, member_1, ..., or a list with a folder for each member.
+
+        Raises RuntimeError if processes of environments have died, or all members have stopped in earlier calls. After
+        an error or an interrupt in a step of the environments, the next call starts them again, from their seeds."""
         end = self.num_timesteps + total_timesteps
         with Observers(self, callback, tensorboard_log, total_timesteps, progress) as observers:
             while self.num_timesteps < end and (rollout := observers.collect()) is not None:
                 remaining = 1 - self.num_timesteps / end
                 self.update(rollout, remaining, observers.curves)
-                self.networks.check_finite()
                 observers.end_update(remaining)
+                self.networks.check_finite()
         return self
 
     def policy(self, member: int) -> ActorCriticPolicy:
@@ -164,7 +169,7 @@ class EnsemblePPO:
         """Write everything to a file, except the environments, which you pass to `load` again."""
         saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
         learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
-        torch.save(saved | learned, path)
+        torch.save({**saved, **learned, "stopped": self.stopped}, path)
 
     @classmethod
     def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
@@ -176,14 +181,14 @@ class EnsemblePPO:
         ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
         if ensemble.networks.flat.shape != saved["weights"].shape:
             shape, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
-            raise ValueError(f"the file has (members, weights) {expected}, but with this env they are {shape}")
+            raise ValueError(f"expected (members, weights) {expected} as in the file, found {shape}; pass the same env")
         ensemble.networks.flat.data.copy_(saved["weights"])
         adam = ensemble.optimizer.adam.state_dict()  # with the new learning rates
         if len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
             raise ValueError("target_kl can be changed from one number to another, but not from or to None")
         ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
         ensemble._collector.restore(saved["collected"])
-        ensemble.episodes = ensemble._collector.episodes
+        ensemble.episodes, ensemble.stopped = ensemble._collector.episodes, saved["stopped"]
         return ensemble
 
     def __reduce__(self):

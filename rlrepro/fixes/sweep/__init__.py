@@ -10,7 +10,7 @@ def __getattr__(name: str):
         return _load(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{name} needs {error.name}: pip install 'rlrepro[parallel]' stable-baselines3, or for a copy of this "
-            "folder what ensemble_ppo and train_many need, which belong beside it",
+            f"{name} needs {error.name}: pip install 'rlrepro[parallel]' stable-baselines3; a copied folder needs "
+            "ensemble_ppo and train_many beside it, and what they need",
             name=error.name,
         ) from error

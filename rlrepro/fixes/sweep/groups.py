@@ -10,16 +10,17 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 from .neighbours import neighbour
 
+IGNORED = ("device", "verbose", "tensorboard_log")  # they don't change what is learned; an ensemble has its own
 SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs")
 SMALLEST = 8  # members: a larger ensemble may be divided among processes, down to this size
 
 
-def divide(configs: Sequence[Mapping], at_once: int, device="cpu") -> list[list[int]]:
+def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
     """The indices of each task's configs: those of an ensemble, or of one config that is trained alone. Ensembles are
     divided into up to `at_once` tasks per kind."""
     singles, groups, spaces = [], [], {}
     for index, config in enumerate(configs):
-        kind = kind_of(config, spaces, device)
+        kind = kind_of(config, spaces)
         if kind is None:
             singles.append([index])
             continue
@@ -59,12 +60,14 @@ def makes_vector_env(env) -> bool:
     )
 
 
-def kind_of(config: Mapping, spaces: dict, device) -> dict | None:
+def kind_of(config: Mapping, spaces: dict) -> dict | None:
     """What configs must have in common to be batched; None if this one can't be. Parameters that an ensemble does not
-    have must have the defaults of Stable-Baselines3's PPO."""
+    have must have the defaults of Stable-Baselines3's PPO, unless they do not change what is learned."""
     defaults = {name: parameter.default for name, parameter in signature(PPO).parameters.items()}
-    defaults |= {"policy": "MlpPolicy", "device": device}
-    extra_names = config.keys() - {"env", "seed", *parameters()}
+    defaults |= {"policy": "MlpPolicy"}
+    is_logged = config.get("tensorboard_log") is not None
+    ignored = IGNORED if is_logged else (*IGNORED, "stats_window_size")  # it changes only what is logged
+    extra_names = config.keys() - {"env", "seed", *ignored, *parameters()}
     if any(name not in defaults or config[name] != defaults[name] for name in extra_names):
         return None
     env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
@@ -79,7 +82,7 @@ def kind_of(config: Mapping, spaces: dict, device) -> dict | None:
             checks.check_policy(ActorCriticPolicy(*spaces[env], lambda _: 0.0, **(shared["policy_kwargs"] or {})))
     except Exception:  # a config that can't be batched, or is invalid, which its own run then reports
         return None
-    return shared | {"spaces": spaces[env]}
+    return shared | {"spaces": spaces[env], "is_logged": is_logged}
 
 
 def _spaces(env: str | Callable[[], gym.Env] | Callable[[int], gym.vector.VectorEnv]):

@@ -1,6 +1,7 @@
 """sweep(configs, total_timesteps): PPO with many configurations, batched where that is possible."""
 
 import pickle
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import cloudpickle
 import joblib
 
+from .configs import check_configs, sendable
 from .groups import divide, halves
 from .neighbours import neighbour
 from .task import Reply, Trained, run_task
@@ -35,27 +37,31 @@ def sweep(
     Args:
         configs: parameters of PPO by name, with `env`, and perhaps `policy`, `seed` and `n_envs`. `env` is a Gymnasium
             id, a function that makes an environment, or one that takes a number n and makes a VectorEnv of n
-            environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call
+            environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call.
+            `tensorboard_log` gets a folder config_0, config_1, ... for each config. An ensemble prints nothing, so
+            `verbose` is only for configs that are trained alone. `vec_normalize` is refused: only EnsemblePPO has it
         total_timesteps: for each config, in whole rollouts as in Stable-Baselines3
         seed: for configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
+        device: of all configs; "auto" is CUDA if that is available, and else the CPU. A config may have `device` too,
+            if it is "auto" or the same
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
             computed again. They are identified by the config, with the code of functions in it, `seed` and
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
             another folder. None keeps results until the end of the call; if it is interrupted, a message says where
 
     If a member of an ensemble fails or ends its process, the others are trained again without it. The Outcome of a
-    failed run has its traceback in `error`.
+    failed run has its traceback in `error`. Warns if configs of an ensemble that raised an error succeed alone.
 
-    Raises ValueError for a config without `env` or an invalid number, or, with `resume`, a config that can't be
-    identified; RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if
-    the folders `ensemble_ppo` and `train_many` are missing.
+    Raises ValueError, before anything is trained, for a config without `env` or with a parameter that only EnsemblePPO
+    has, a device that does not exist, an invalid number, or, with `resume`, a config that can't be identified;
+    RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if the folders
+    `ensemble_ppo` and `train_many` are missing.
     """
     pool = neighbour("train_many")
     configs = list(configs)
-    for index, config in enumerate(configs):
-        if not isinstance(config, Mapping) or "env" not in config:
-            raise ValueError(f"config {index} must map parameters of PPO, with env, to values; found {config!r}")
+    device = neighbour("ensemble_ppo.checks").check_device(device)
+    check_configs(configs, device)
     at_once = joblib.cpu_count() if n_jobs is None else neighbour("train_many.threads").at_least_one("n_jobs", n_jobs)
     seeded = [{"seed": seed, **config} for config in configs]
     result_folder, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps)
@@ -66,12 +72,13 @@ def sweep(
     with result_folder.results_in(resume) as folder:
         replies = {index: reply for index, key in enumerate(keys) if key and (reply := folder.load(key)) is not None}
         missing = [index for index in range(len(configs)) if index not in replies]
-        tasks = divide([seeded[index] for index in missing], 1 if str(device).startswith("cuda") else at_once, device)
+        tasks = divide([seeded[index] for index in missing], 1 if device.type == "cuda" else at_once)
         tasks = [[missing[index] for index in task] for task in tasks]
+        copies = [sendable(config, index) for index, config in enumerate(seeded)]
         common = folder.path, total_timesteps, device
         while tasks:
             payloads = [
-                cloudpickle.dumps(([seeded[index] for index in task], [keys[index] for index in task], *common))
+                cloudpickle.dumps(([copies[index] for index in task], [keys[index] for index in task], *common))
                 for task in tasks
             ]
             outcomes = pool.train_many(
@@ -80,7 +87,7 @@ def sweep(
                 n_jobs=min(at_once, len(tasks)),
                 threads=threads,
                 resume=result_folder.NoResults(),  # each task keeps the results of its configs
-                progress=progress,
+                progress=progress and neighbour("train_many.failures").Report("sweep", _failures),
             )
             retries = []
             for task, outcome in zip(tasks, outcomes, strict=True):
@@ -89,10 +96,24 @@ def sweep(
                 else:
                     replies |= zip(task, outcome.value or [Reply(None, outcome.error, outcome.seconds)], strict=True)
             tasks = retries
+    if errors := [error for index in missing if (error := replies[index].ensemble_error) is not None]:
+        last_line = errors[-1].strip().splitlines()[-1]
+        warnings.warn(f"{len(errors)} configs were trained alone, since an ensemble failed: {last_line}", stacklevel=2)
     return [
         pool.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
         for index, config in enumerate(configs)
     ]
+
+
+def _failures(outcome) -> list[tuple[Mapping, str]]:
+    """The configs of a task that have failed, with their errors; none yet if the task will be divided."""
+    replies = outcome.value or [Reply(None, outcome.error, outcome.seconds)]
+    if all(reply.error is None for reply in replies):
+        return []
+    configs, *_ = pickle.loads(outcome.config["payload"])
+    if len(replies) < len(configs):  # its process was killed
+        return []
+    return [(config, reply.error) for config, reply in zip(configs, replies, strict=True) if reply.error is not None]
 
 
 def _keys(configs: list[Mapping], total_timesteps: int) -> list[str | None]:

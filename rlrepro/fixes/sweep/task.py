@@ -1,5 +1,6 @@
 """One task of a sweep in its process: an ensemble, or one run of Stable-Baselines3."""
 
+import operator
 import pickle
 import time
 import traceback
@@ -22,11 +23,13 @@ class Trained:
 
 @dataclass(frozen=True)
 class Reply:
-    """How the run of one config ended: its value or its traceback, and its share of the seconds."""
+    """How the run of one config ended: its value or its traceback, and its share of the seconds. `ensemble_error` is
+    the traceback of the ensemble in whose place it was trained alone."""
 
     value: Trained | None
     error: str | None
     seconds: float
+    ensemble_error: str | None = None
 
 
 def run_task(payload: bytes) -> list[Reply]:
@@ -41,7 +44,7 @@ def run_task(payload: bytes) -> list[Reply]:
     return replies
 
 
-def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
+def _train(configs: list[Mapping], total_timesteps: int, device, ensemble_error: str | None = None) -> list[Reply]:
     start = time.monotonic()
     try:
         is_ensemble = len(configs) > 1 or makes_vector_env(configs[0]["env"])
@@ -49,9 +52,10 @@ def _train(configs: list[Mapping], total_timesteps: int, device) -> list[Reply]:
     except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
-        # one of them failed; the others still have to be trained
-        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device)]
-    return [Reply(result, None, (time.monotonic() - start) / len(configs)) for result in trained]
+        error = traceback.format_exc()  # of one of them; the others still have to be trained
+        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, error)]
+    seconds = (time.monotonic() - start) / len(configs)
+    return [Reply(result, None, seconds, None if is_ensemble else ensemble_error) for result in trained]
 
 
 def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
@@ -61,7 +65,7 @@ def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
     }
     envs, seeds = ([config[name] for config in configs] for name in ("env", "seed"))
     if makes_vector_env(envs[0]):
-        if kind_of(configs[0], {}, device) is None:
+        if kind_of(configs[0], {}) is None:
             raise ValueError(
                 "env takes a number of environments, so it must make a VectorEnv, and the config must be one that can "
                 f"be batched (MlpPolicy, vectors as observations, no use_sde, ...); found {dict(configs[0])!r}"
@@ -70,7 +74,8 @@ def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
     ensemble_class = neighbour("ensemble_ppo").EnsemblePPO
     ensemble = ensemble_class(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
-        ensemble.learn(total_timesteps)
+        is_logged = configs[0].get("tensorboard_log") is not None
+        ensemble.learn(total_timesteps, tensorboard_log=list(map(_log_folder, configs)) if is_logged else None)
         return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
     finally:
         ensemble.close()
@@ -80,7 +85,9 @@ def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 
-    config = {"device": device, **configs[0]}
+    config = {**configs[0], "device": device}
+    if config["seed"] is not None:
+        config["seed"] = operator.index(config["seed"])  # environments refuse NumPy's integers
     policy, n_envs = config.pop("policy", "MlpPolicy"), config.pop("n_envs", 1)
     envs = make_vec_env(config.pop("env"), n_envs)
     episodes = neighbour("ensemble_ppo.collector").Episodes()
@@ -89,6 +96,13 @@ def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
         return [Trained(model.policy.to("cpu"), episodes)]
     finally:
         envs.close()
+
+
+def _log_folder(config) -> str:
+    """Where Stable-Baselines3 would write the curves of this config."""
+    from stable_baselines3.common.utils import get_latest_run_id
+
+    return f"{config['tensorboard_log']}/PPO_{get_latest_run_id(config['tensorboard_log'], 'PPO') + 1}"
 
 
 def _recorder(episodes):
@@ -100,6 +114,8 @@ def _recorder(episodes):
                 episodes.returns.append(info["episode"]["r"])
                 episodes.lengths.append(info["episode"]["l"])
                 episodes.timesteps.append(scope["self"].num_timesteps)
+                if info.get("is_success") is not None:
+                    episodes.successes.append(info["is_success"])
         return True
 
     return record

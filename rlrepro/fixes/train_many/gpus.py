@@ -1,4 +1,4 @@
-"""Which cards each of several processes may use."""
+"""Which GPUs each of several processes may use."""
 
 import os
 import shutil
@@ -9,8 +9,8 @@ SECONDS = 60  # for nvidia-smi
 
 
 def visible_cards(gpus: float) -> list[str]:
-    """CUDA_VISIBLE_DEVICES for each of the processes that fit at once, with `gpus` cards each or a fraction of one.
-    Raises RuntimeError if there are too few cards."""
+    """CUDA_VISIBLE_DEVICES for each of the processes that fit at once, with `gpus` GPUs each or a fraction of one.
+    Raises RuntimeError if there are too few GPUs."""
     cards = _cards()
     if gpus < 1:
         slots = cards * int(1 / gpus + 1e-9)
@@ -19,7 +19,7 @@ def visible_cards(gpus: float) -> list[str]:
         slots = [",".join(cards[i : i + per_run]) for i in range(0, len(cards) - per_run + 1, per_run)]
     if not slots:
         raise RuntimeError(
-            f"gpus={gpus:g}, but this process may use {len(cards)} NVIDIA cards (nvidia-smi lists them, and "
+            f"gpus={gpus:g}, but this process may use {len(cards)} NVIDIA GPUs (nvidia-smi lists them, and "
             f"CUDA_VISIBLE_DEVICES is {os.environ.get('CUDA_VISIBLE_DEVICES')!r}): lower gpus, or leave it out"
         )
     return slots

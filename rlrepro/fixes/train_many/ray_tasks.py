@@ -13,7 +13,7 @@ TIMEOUT_SHARE = 0.95  # a run that took this share was killed by its timer: news
 
 
 class RayTasks:
-    """Runs each call as a task that takes `threads` CPUs and `gpus` cards: in the Ray that is initialised, otherwise in
+    """Runs each call as a task that takes `threads` CPUs and `gpus` GPUs: in the Ray that is initialized, otherwise in
     the one at RAY_ADDRESS, otherwise in a local one, which ends with this object. Raises ValueError if no node has that
     many.
 
@@ -37,7 +37,7 @@ class RayTasks:
             self.close()
             cards = f" and {gpus:g} GPUs" if gpus else ""
             raise ValueError(
-                f"no node of this Ray has {threads} CPUs{cards} for a training run: ask for less, or add a node"
+                f"no node of this cluster has {threads} CPUs{cards} for a training run: ask for less, or add a node"
             )
         environment = {"env_vars": thread_variables(threads)}
         self._task = ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=0, runtime_env=environment, **STREAM)(

@@ -1,12 +1,15 @@
 """Results on disk, so that a finished run need not be repeated."""
 
+import io
 import os
 import pickle
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
 import cloudpickle
@@ -60,7 +63,7 @@ class ResultFolder:
         except OSError as error:
             warnings.warn(
                 f"a result could not be written to {self.path} ({error.strerror}): this call returns it, but a later "
-                "one would compute it again. Make room there",
+                "one would compute it again. Check the disk",
                 stacklevel=3,
             )
 
@@ -76,6 +79,27 @@ class ResultFolder:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+
+
+class _ByName(cloudpickle.Pickler):
+    """Refers to the classes of the running script by their names, where cloudpickle would copy them."""
+
+    def reducer_override(self, obj):
+        if isinstance(obj, type) and obj.__module__ == "__main__":
+            with suppress(AttributeError):
+                if attrgetter(obj.__qualname__)(sys.modules["__main__"]) is obj:
+                    return NotImplemented
+        return super().reducer_override(obj)
+
+
+def with_classes_by_name(pickled: bytes, value) -> bytes:
+    """Pickle a value again, so that a later process gives its objects the classes that the script then defines."""
+    file = io.BytesIO()
+    if b"__main__" in pickled:
+        with suppress(Exception):  # it can be pickled in its own process only
+            _ByName(file).dump(value)
+            return file.getvalue()
+    return pickled
 
 
 class NoResults:

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,10 @@ import joblib
 from loky import cpu_count
 from tqdm.auto import tqdm
 
+from .failures import Report, shorten
 from .gpus import visible_cards
 from .isolated_worker import IsolatedWorkers
-from .result_folder import ResultFolder, results_in
+from .result_folder import ResultFolder, results_in, with_classes_by_name
 from .runs import Run, has_name, prepare
 from .threads import at_least_one, thread_budget
 from .worker_main import Reply
@@ -68,28 +69,32 @@ def train_many(
         n_jobs: runs at once; None is one per core (with Ray: as many as its cluster has room for, even if it grows).
         threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
-        gpus: cards of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
+        gpus: GPUs of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
             and no more run at once than fit; with Ray, it is `num_gpus`.
         timeout: seconds after which a run is killed, whatever it does, and has an `error`. They count from the call of
-            `fn`; time spent waiting for a free core or node does not count. Such a run is not started again. Not on
-            Windows.
+            `fn`; time spent waiting for a free core or node does not count. Such a run is not started again. On this
+            machine, all processes that a killed run has started are killed too, except those that have moved to a
+            process group of their own; with Ray, those that it has forked, on Linux. Not on Windows.
         retries: with Ray, how often a run is started again if its node or its process is lost.
-        backend: "loky" is this machine; "ray" is the Ray that is initialised, the one at RAY_ADDRESS, or a local one.
+        backend: "loky" is this machine; "ray" is the Ray that is initialized, the one at RAY_ADDRESS, or a local one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
             first failure ends the call with TrainingFailed.
-        resume: a folder where each result is written as soon as it is there; results in it are not computed again. They
-            are identified by the name, the text and the code of `fn`, the config, with the code of functions in it, and
-            `seed`: after an edit of `fn`, or with another Python, a warning says that they are computed again, and both
-            are kept. What these functions call is not compared. A `fn` without a unique name (a lambda, a partial, a
-            closure, anything bound to an object) is refused; a decorated function is accepted if its module has it
-            under that name. None keeps results until the end of the call; if the call is interrupted, they are kept,
-            and the message says where.
+        resume: a folder where each result is written as soon as it is available; results in it are not computed again.
+            They are identified by the name, the text and the code of `fn`, the config, `seed`, the code of functions in
+            the config, and the global constants that `fn` and these functions read (plain data: numbers, strings,
+            bytes, None, NumPy's scalars, and lists, tuples, dicts and sets of these). After a change of `fn` or of its
+            constants, or with another Python, a warning says that they are computed again, and both are kept. What
+            these functions call, and other global objects, are not compared. A `fn` without a unique name (a lambda, a
+            partial, a closure, anything bound to an object) is refused; a decorated function is accepted if its module
+            has it under that name. An object whose class is defined in the script gets the class that the script has
+            when the result is loaded; without one, the run is repeated. None keeps results until the end of the call;
+            if the call is interrupted, they are kept, and the message says where.
         seed: Python's, NumPy's and torch's generators are seeded before each run, from this seed and its config, so it
             doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` is given that seed
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
 
     Raises ValueError for an invalid number, an unknown option, or a config that can't be pickled; RuntimeError if there
-    are no cards for `gpus`; ImportError if Ray is not installed; OSError if `resume` can't be written to; and
+    are no GPUs for `gpus`; ImportError if Ray is not installed; OSError if `resume` can't be written to; and
     RuntimeError if another call is using it.
     """
     if backend not in BACKENDS or on_error not in ON_ERROR:
@@ -101,7 +106,7 @@ def train_many(
         for name, value in (("n_jobs", n_jobs), ("threads", threads))
     )
     if gpus is not None and (isinstance(gpus, bool) or not gpus > 0 or (gpus > 1 and gpus != int(gpus))):
-        raise ValueError(f"gpus must be a number of cards, or a fraction of one, found {gpus!r}")
+        raise ValueError(f"gpus must be a number of GPUs, or a fraction of one, found {gpus!r}")
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise ValueError(f"retries must be a whole number of 0 or more, found {retries!r}")
     if timeout is not None and not 0 < timeout <= threading.TIMEOUT_MAX:
@@ -119,14 +124,16 @@ def train_many(
         keys_of_other_code = {key.rpartition("-")[0] for key in folder.keys() - {run.name for run in runs}}
         if stale := [run for run in missing if run.key in keys_of_other_code]:
             warnings.warn(
-                f"{len(stale)} results in {folder.path} are of other code of {fn.__qualname__}, or of another Python: "
-                "these runs are computed again, and both results are kept. To use the earlier ones, restore its code",
+                f"{len(stale)} results in {folder.path} come from different code of {fn.__qualname__}, other values of "
+                "the global constants that it reads, or another Python: these runs are computed again, and both "
+                "results are kept. To use the earlier ones, restore its code and constants",
                 stacklevel=2,
             )
+        report = progress if isinstance(progress, Report) else Report(getattr(fn, "__name__", "train"))
         bar = tqdm(
             total=len(runs),
             initial=len(runs) - len(missing),
-            desc=getattr(fn, "__name__", "train"),
+            desc=report.name,
             unit="run",
             disable=not progress,
         )
@@ -137,10 +144,9 @@ def train_many(
                 outcomes[run.key] = outcome
                 bar.update()
                 if outcome.error is not None and on_error == "raise":
-                    raise TrainingFailed(f"the run with {run.config} failed:\n{outcome.error}")
-                if outcome.error is not None and progress:
-                    last_line = outcome.error.strip().splitlines()[-1]
-                    bar.write(f"failed: {run.config}: {last_line}", file=sys.stderr)
+                    raise TrainingFailed(f"the run with {shorten(run.config)} failed:\n{outcome.error}")
+                for line in report.lines(outcome) if progress else ():
+                    bar.write(line, file=sys.stderr)
     return [outcomes[run.key] for run in runs]
 
 
@@ -179,5 +185,5 @@ def _execute(run: Run, workers, folder: ResultFolder) -> tuple[Run, Outcome]:
     reply = workers.call(run.payload(), run.seed)
     outcome = _outcome(run, reply)
     if outcome.error is None:
-        folder.keep(run.name, reply)
+        folder.keep(run.name, replace(reply, value=with_classes_by_name(reply.value, outcome.value)))
     return run, outcome

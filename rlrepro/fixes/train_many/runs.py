@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from inspect import Parameter, getsource, signature
+from inspect import Parameter, getsource, signature, unwrap
 from operator import attrgetter
 from types import FunctionType
 from typing import Any
 
 import cloudpickle
 
-from .digest import digest, identify
+from .digest import constants_of, digest, identify
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def prepare(fn, configs, seed: int) -> list[Run]:
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
-                "itself, give what the run needs to make it (a name, a path, numbers)"
+                "itself, pass what the run needs to make it (a name, a path, numbers)"
             ) from error
     return runs
 
@@ -80,12 +80,16 @@ def _requires_seed(fn) -> bool:
 
 
 def _source(fn) -> str:
-    """A hash of the code of `fn`, its source text, which includes decorators, and the defaults of its parameters."""
+    """A hash of the code of `fn`, its source text, which includes decorators, the defaults of its parameters, and the
+    global constants that it reads."""
     parts = [getattr(fn, name, None) for name in ("__code__", "__defaults__", "__kwdefaults__")]
     with suppress(OSError, TypeError):  # typed at a prompt, or a builtin
         parts.append(getsource(fn))
     if not any(parts):
         return "unknown"
+    functions = [function for function in (fn, unwrap(fn)) if isinstance(function, FunctionType)]
+    constants = [constants_of(function) for function in dict.fromkeys(functions)]
+    parts += [constants] if any(constants) else []
     with suppress(pickle.PicklingError, TypeError, AttributeError, ValueError):
         return digest(parts)[:12]
     return digest([parts[0], *parts[3:]])[:12]  # defaults that can't be hashed are left out

@@ -35,26 +35,20 @@ def table(outcomes: Iterable):
 
 def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
     """Draw a curve for each config: the mean over its seeds, with a band from the lowest to the highest. Returns
-    Matplotlib's axes.
+    Matplotlib's axes, which are labeled unless `curve` is given.
 
     Args:
         outcomes: of `train_many` or `sweep`; those that failed are left out
         curve: a function from what a run returned to its x and y. By default, the mean return of the last episodes by
             timesteps, for results of `sweep` and mappings with "timesteps" and "returns"; and for a sequence of
-            numbers, these as y
-        ax: axes to draw on; new ones if None
+            numbers, these as values by step
+        ax: axes to draw on; those of a new figure of pyplot if None
 
     Raises ValueError if no run has succeeded, or if one returned something that has no curve.
     """
     groups, outcomes = {}, [outcome for outcome in outcomes if outcome.error is None]
     if not outcomes:
         raise ValueError("there is nothing to plot: no run has succeeded; see each outcome's error")
-    if ax is None:
-        try:
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("plot needs Matplotlib: pip install matplotlib", name=error.name) from error
-        ax = Figure(layout="constrained").subplots()
     configs = [{name: value for name, value in outcome.config.items() if name != "seed"} for outcome in outcomes]
     differing = [
         name for name in dict.fromkeys(n for c in configs for n in c) if len({repr(c.get(name)) for c in configs}) > 1
@@ -64,17 +58,28 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
         x, y = (curve or _curve)(outcome.value)
         if len(x):
             groups.setdefault(label, []).append((np.asarray(x, float), np.asarray(y, float)))
+    ax = _new_axes() if ax is None else ax
     for label, curves in groups.items():
         first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)  # the range that all seeds cover
         shared = np.linspace(first, max(first, last), POINTS)
         values = np.stack([np.interp(shared, x, y) for x, y in curves])
         (line,) = ax.plot(shared, values.mean(0), label=label or None)
         ax.fill_between(shared, values.min(0), values.max(0), color=line.get_color(), alpha=0.2, linewidth=0)
-    if curve is None:
+    if curve is None and all(_has_episodes(outcome.value) for outcome in outcomes):
         ax.set(xlabel="timesteps", ylabel=f"mean return of {LAST} episodes")
+    elif curve is None:
+        ax.set(xlabel="step", ylabel="value")
     if differing and groups:
         ax.legend()
     return ax
+
+
+def _new_axes():
+    try:
+        import matplotlib.pyplot as plt
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("plot needs Matplotlib: pip install matplotlib", name=error.name) from error
+    return plt.subplots(layout="constrained")[1]
 
 
 def _numbers(value) -> dict:
@@ -98,11 +103,15 @@ def _curve(value):
         ) from error
 
 
+def _has_episodes(value) -> bool:
+    return isinstance(value, Mapping) or getattr(value, "episodes", None) is not None
+
+
 def _points(value):
-    episodes = getattr(value, "episodes", None)
-    if episodes is None and not isinstance(value, Mapping):
+    if not _has_episodes(value):
         y = np.asarray(value, float)
         return np.arange(len(y)), y
+    episodes = getattr(value, "episodes", None)
     x, y = (value[n] if episodes is None else getattr(episodes, n) for n in ("timesteps", "returns"))
     counts = np.minimum(np.arange(1, len(y) + 1), LAST)
     sums = np.convolve(y, np.ones(LAST))[: len(y)] if len(y) else counts  # a NaN affects only the means that include it

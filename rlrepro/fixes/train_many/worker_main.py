@@ -1,8 +1,12 @@
 """One training run in a worker process: seeded, limited to its threads, and its outcome as a Reply."""
 
+import ctypes
 import gc
+import os
 import random
 import signal
+import sys
+import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -13,6 +17,8 @@ from pathlib import Path
 import cloudpickle
 
 from .threads import limit_threads
+
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal that a process gets when the thread that started it ends
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ def run_payload(
         seed_everything(seed)
         limit_threads(threads)
         _freeze_objects()
+        _end_forks()
         if mark is not None:
             Path(mark).touch()
         start = time.monotonic()
@@ -64,6 +71,17 @@ def _freeze_objects(collect: bool = False) -> None:
     if collect:
         gc.collect()
     gc.freeze()
+
+
+@cache
+def _end_forks() -> None:
+    """On Linux, let the processes that this thread forks end with this process. Those of other threads are left alone,
+    since they would end with their thread."""
+    if sys.platform == "linux":
+        thread, prctl = threading.get_ident(), ctypes.CDLL(None).prctl
+        os.register_at_fork(
+            after_in_child=lambda: threading.get_ident() == thread and prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        )
 
 
 def seed_everything(seed: int) -> None:

@@ -52,6 +52,11 @@ class Member:
         return deque(({"r": episode_return, "l": length} for episode_return, length in last), maxlen=EPISODES)
 
     @property
+    def ep_success_buffer(self) -> deque:
+        """Whether the last episodes succeeded, if their infos have `is_success`."""
+        return deque(self.ensemble.episodes[self.index].successes[-EPISODES:], maxlen=EPISODES)
+
+    @property
     def rollout_buffer(self) -> RolloutBuffer:
         spaces = self.observation_space, self.action_space
         buffer = RolloutBuffer(self.n_steps, *spaces, self.device, self.gae_lambda, self.gamma, self.n_envs)

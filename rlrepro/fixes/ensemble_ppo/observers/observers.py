@@ -1,8 +1,8 @@
 """Calls Stable-Baselines3's callbacks for each member of an ensemble, and writes curves."""
 
 import time
+import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
@@ -17,18 +17,23 @@ class Observers:
     """Watches one call of `learn`. `callback(k)` makes the callback of member k, or a list of them.
 
     A member stops if its callback returns False: it keeps its current weights and VecNormalize statistics, and later
-    episodes are dropped. `learn` stops once all members have stopped.
+    episodes are dropped. It stays stopped, also in later calls: `ensemble.stopped` has for each stopped member its
+    weights (P,), the lengths of its lists of episodes, and its statistics. `learn` stops once all members have stopped.
+
+    Raises RuntimeError if all have stopped before.
     """
 
-    def __init__(self, ensemble, callback: Callable | None, tensorboard_log: str | Path | None, total: int, bar: bool):
+    def __init__(self, ensemble, callback: Callable | None, tensorboard_log, total: int, bar: bool):
         self._ensemble, self._is_logged, self._start = ensemble, tensorboard_log is not None, time.monotonic()
-        self._members, self._callbacks, self._first = [], {}, ensemble.num_timesteps
-        self._stopped, self._bar = {}, None  # by member: weights, number of episodes and statistics
+        self._stopped, self._first, self._bar = ensemble.stopped, ensemble.num_timesteps, None
+        self._check_stopped()
+        self._members, self._callbacks = {}, {}  # by index, without those that stopped before this call
         self._steps = []  # of this rollout, the rewards and starts of episodes (K, E)
         self.curves = None  # of the losses of the next update
-        for index in range(len(ensemble) if callback or self._is_logged else 0):
-            formats = [TensorBoardOutputFormat(f"{tensorboard_log}/member_{index}")] if self._is_logged else []
-            self._members.append(Member(ensemble, index, Logger(None, formats), total))
+        for index in range(len(ensemble)) if callback or self._is_logged else ():
+            if index in self._stopped:
+                continue
+            self._members[index] = Member(ensemble, index, _logger(tensorboard_log, index), total)
             if callback:
                 self._callbacks[index] = self._initialized(callback(index), self._members[index])
         if bar:
@@ -42,11 +47,12 @@ class Observers:
     def __exit__(self, *exc_info):
         for callback in self._callbacks.values():
             callback.on_training_end()
-        for member in self._members:
+        for member in self._members.values():
             member.logger.close()
-        for index, (_, count, statistics) in self._stopped.items():
-            for values in vars(self._ensemble.episodes[index]).values():
-                del values[count:]
+        self._restore_weights()
+        for index, (_, counts, statistics) in self._stopped.items():
+            for name, values in vars(self._ensemble.episodes[index]).items():
+                del values[counts[name] :]
             for current, saved in zip(self._statistics(index), statistics, strict=True):
                 current[...] = saved
         if self._bar is not None:
@@ -54,14 +60,14 @@ class Observers:
 
     def collect(self):
         """A rollout of the ensemble; None if all members have stopped."""
-        for callback in self._active_callbacks().values():
+        for callback in self._active(self._callbacks).values():
             callback.on_rollout_start()
         self._steps = []
         rollout = self._ensemble.collect(self._step if self._callbacks else None)
         if rollout is not None:
             for index in self._callbacks:
                 self._members[index].keep_rollout(rollout, self._steps)
-            for callback in self._active_callbacks().values():
+            for callback in self._active(self._callbacks).values():
                 callback.on_rollout_end()
             if self._is_logged:
                 self._log_rollout(rollout)
@@ -70,21 +76,12 @@ class Observers:
         return rollout
 
     def end_update(self, remaining: float) -> None:
-        """Log the update, which was made when this share of the progress remained."""
-        flat = self._ensemble.networks.flat
-        for index, (weights, *_) in self._stopped.items():
-            flat.data[index] = weights
-        for member in self._members:
+        """Undo the update of stopped members, and log the others'. It was made when this share of progress remained."""
+        self._restore_weights()
+        for member in self._members.values():
             member.forget_policy()
-        for member, parts in zip(self._members, self.curves.of_members() if self._is_logged else (), strict=False):
-            for name, value in parts.items():
-                member.logger.record(f"train/{name}", value)
-        for name in ("learning_rate", "clip_range") if self._is_logged else ():
-            for member, value in zip(self._members, self._ensemble.hyperparameters.at(name, remaining), strict=True):
-                member.logger.record(f"train/{name}", float(value))
-        if self._is_logged and "log_std" in (weights := self._ensemble.networks.weights):
-            for member, std in zip(self._members, weights["log_std"].exp().mean(1).tolist(), strict=True):
-                member.logger.record("train/std", std)
+        if self._is_logged:
+            self._log_update(remaining)
         if self._bar is not None:
             self._bar.update(self._ensemble.n_steps * self._ensemble.n_envs * len(self._ensemble))
 
@@ -96,8 +93,15 @@ class Observers:
         callback.on_training_start({"self": member, "total_timesteps": member._total_timesteps}, {})
         return callback
 
-    def _active_callbacks(self):
-        return {index: callback for index, callback in self._callbacks.items() if index not in self._stopped}
+    def _check_stopped(self) -> None:
+        advice = "policy(k) has what they learned; to train them for longer, begin with a new ensemble"
+        if len(self._stopped) == len(self._ensemble):
+            raise RuntimeError(f"callbacks have stopped all members, so none is left to learn: {advice}")
+        if self._stopped:
+            warnings.warn(f"members {sorted(self._stopped)} stay stopped: {advice}", stacklevel=4)
+
+    def _active(self, by_index: dict) -> dict:
+        return {index: value for index, value in by_index.items() if index not in self._stopped}
 
     def _step(self, arrays: dict[str, np.ndarray], finished: list, infos: np.ndarray | None) -> bool:
         """Call each member's callback after a step; arrays (K, E, ...), finished: (member, env, return, length), infos
@@ -109,26 +113,58 @@ class Observers:
         ]
         for index, env, episode_return, length in finished:
             member_infos[index][env]["episode"] = {"r": episode_return, "l": length}  # as a Monitor reports it
-        for index, callback in self._active_callbacks().items():
+        for index, callback in self._active(self._callbacks).items():
             callback.update_locals(
                 {name: array[index] for name, array in arrays.items()} | {"infos": member_infos[index]}
             )
             if not callback.on_step():
-                count = len(self._ensemble.episodes[index].returns)
+                counts = {name: len(values) for name, values in vars(self._ensemble.episodes[index]).items()}
                 statistics = [array.copy() for array in self._statistics(index)]
-                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), count, statistics
-        return len(self._stopped) < len(self._callbacks)
+                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), counts, statistics
+        return bool(self._active(self._callbacks))
 
     def _statistics(self, member: int) -> list[np.ndarray]:
         return self._ensemble.normalize.statistics(member) if self._ensemble.normalize else []
 
+    def _restore_weights(self) -> None:
+        for index, (weights, *_) in self._stopped.items():
+            self._ensemble.networks.flat.data[index] = weights
+
     def _log_rollout(self, rollout) -> None:
-        steps = self._ensemble.num_timesteps
-        for member, values, returns in zip(self._members, rollout.values.cpu(), rollout.returns.cpu(), strict=True):
+        steps, values, returns = self._ensemble.num_timesteps, rollout.values.cpu(), rollout.returns.cpu()
+        for index, member in self._active(self._members).items():
             if episodes := member.ep_info_buffer:
                 member.logger.record("rollout/ep_rew_mean", np.mean([episode["r"] for episode in episodes]))
                 member.logger.record("rollout/ep_len_mean", np.mean([episode["l"] for episode in episodes]))
             member.logger.record("time/fps", int((steps - self._first) / (time.monotonic() - self._start)))
+            if successes := member.ep_success_buffer:
+                member.logger.record("rollout/success_rate", np.mean(successes))
             member.logger.dump(steps)  # with the records of the previous update, as in Stable-Baselines3
-            explained = explained_variance(values.numpy(), returns.numpy())
+            explained = explained_variance(values[index].numpy(), returns[index].numpy())
             member.logger.record("train/explained_variance", float(explained))
+
+    def _log_update(self, remaining: float) -> None:
+        hyperparameters, weights = self._ensemble.hyperparameters, self._ensemble.networks.weights
+        losses = list(self.curves.of_members())
+        settings = {
+            name: hyperparameters.at(name, remaining) for name in ("learning_rate", "clip_range", "clip_range_vf")
+        }
+        deviations = weights["log_std"].exp().mean(1).tolist() if "log_std" in weights else None
+        for index, member in self._active(self._members).items():
+            records = losses[index] | {
+                name: float(values[index])
+                for name, values in settings.items()
+                if hyperparameters.values[name][index] is not None
+            }
+            if deviations:
+                records["std"] = deviations[index]
+            for name, value in records.items():
+                member.logger.record(f"train/{name}", value)
+
+
+def _logger(tensorboard_log, index: int) -> Logger:
+    if tensorboard_log is None:
+        return Logger(None, [])
+    is_list = isinstance(tensorboard_log, list | tuple)
+    folder = tensorboard_log[index] if is_list else f"{tensorboard_log}/member_{index}"
+    return Logger(None, [TensorBoardOutputFormat(str(folder))])

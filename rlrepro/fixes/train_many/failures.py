@@ -1,0 +1,31 @@
+"""What a progress bar says about runs that have failed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+CHARACTERS = 200  # of a config, at most
+
+
+def shorten(config: Mapping) -> str:
+    """A config as one line, cut if it is long."""
+    text = " ".join(repr(config).split())
+    return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 3]}..."
+
+
+def failed_config(outcome) -> list[tuple[Mapping, str]]:
+    """The config and the error of an Outcome that failed."""
+    return [] if outcome.error is None else [(outcome.config, outcome.error)]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The name of a progress bar, and which configs it reports as failed when an Outcome arrives: one for `train_many`,
+    any number for a caller whose runs each take several configs."""
+
+    name: str
+    failures: Callable[..., Iterable[tuple[Mapping, str]]] = failed_config
+
+    def lines(self, outcome) -> list[str]:
+        """A line for each failed config, with the last line of its error."""
+        failures = self.failures(outcome)
+        return [f"failed: {shorten(config)}: {error.strip().splitlines()[-1]}" for config, error in failures]
