@@ -32,13 +32,13 @@ HALF = [
 ]
 WRONG = [
     ("1", "other_actions", "other actions were taken"),
-    ("2", "logp_shuffled", "differs from the release's"),
+    ("2", "logp_shuffled", "differs from the unfixed release's"),
     ("3", "stale_sampler", "After"),
     ("4", "first_come", "in their order"),
     ("5", "best_without_offset", "Where do chunks begin"),
     ("8", "nan_in_last", "in place of True"),
     ("9", "env_that_clears_nothing", "whose flags were seen"),
-    ("10", "values_reversed", "differ from those of the release"),
+    ("10", "values_reversed", "differ from those of the unfixed release"),
 ]
 
 

@@ -103,7 +103,7 @@ def test_the_start_page_says_what_was_claimed_what_is_true_and_what_to_change(vi
     judgements = judge(all_claims(), load_runs(run, ROOT / "results"))
     outcomes = Counter(judgement.first[1].outcome for judgement in judgements)
     assert f"Of the {len(judgements)} claims" in text and f"{outcomes['refuted']} were refuted" in text
-    assert f"{outcomes['supported']} were supported" in text and f"{outcomes['partly']} are true under" in text
+    assert f"{outcomes['supported']} were supported" in text and f"{outcomes['partly']} were partly true" in text
     (ss4,) = (judgement for judgement in judgements if judgement.claim.id == "SS4")
     assert ss4.first[1].figure in text
 
