@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import pytest
 
+from .registered_env import REGISTERED_ENV
+
 pytestmark = pytest.mark.slow
 SECONDS = 120  # for a script, which would otherwise wait for ever
 IMPORTS = """
@@ -61,20 +63,13 @@ if __name__ == "__main__":
         ensemble.close()
         print("closed", time.monotonic() - start < 30)
 """
-REGISTERED = """
-class Mine(gym.Env):
-    observation_space, action_space = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(2)
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-    def step(self, action):
-        return self.observation_space.sample(), 1.0, False, False, {}
-if __name__ == "__main__":
-    gym.register("Mine-v0", Mine, max_episode_steps=20)
-    ensemble = EnsemblePPO("Mine-v0", **sizes).learn(64)
+REGISTERED = (
+    REGISTERED_ENV
+    + """    ensemble = EnsemblePPO("Mine-v0", **sizes).learn(64)
     print([episodes.lengths for episodes in ensemble.episodes])
     ensemble.close()
 """
+)
 FAILING = """
 def make():
     if os.getpid() != parent:

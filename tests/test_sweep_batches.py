@@ -16,6 +16,7 @@ from rlrepro.fixes.sweep.neighbours import neighbour
 from rlrepro.fixes.train_many.digest import identify
 
 from .policies import distance
+from .registered_env import REGISTERED_ENV
 
 SIZES = {"env": "Pendulum-v1", "n_steps": 32, "batch_size": 32, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}
 CONFIGS = [{**SIZES, "seed": seed} for seed in range(3)]
@@ -91,25 +92,15 @@ def test_a_registered_environment_is_printed_as_its_id():
     assert repr(sendable(SIZES, 0)["env"]) == "'Pendulum-v1'"
 
 
-REGISTERED = """
-import gymnasium as gym
-from rlrepro.fixes import sweep
-
-class Mine(gym.Env):
-    observation_space, action_space = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Discrete(2)
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return self.observation_space.sample(), {}
-    def step(self, action):
-        return self.observation_space.sample(), 1.0, False, False, {}
-
-if __name__ == "__main__":
-    gym.register("Mine-v0", Mine, max_episode_steps=20)
-    config = {"env": "Mine-v0", "n_steps": 64, "n_epochs": 1}
+REGISTERED = (
+    "from rlrepro.fixes import sweep"
+    + REGISTERED_ENV
+    + """    config = {"env": "Mine-v0", "n_steps": 64, "n_epochs": 1}
     configs = [config, {**config, "gamma": 0.9}, {**config, "n_envs": 2}]
     for outcome in sweep(configs, 64, n_jobs=1, progress=False):
         print(outcome.error, outcome.config["env"], outcome.value and outcome.value.episodes.lengths)
 """
+)
 
 
 @pytest.mark.slow
