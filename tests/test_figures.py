@@ -4,10 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
+from rlrepro.cases.logp_old import plots as logp_old_plots
 from rlrepro.course.site.reference_tabs import plots_of
-from rlrepro.evidence import figures, read_records
+from rlrepro.evidence import Records, figures, read_records
 from rlrepro.evidence.figure_html import NARROW, _dark, html
 
 from .conftest import REFERENCE
@@ -134,3 +136,15 @@ def test_every_figure_of_the_reference_records_has_its_numbers_and_a_distinct_de
             assert len(figure.rows) >= 2 and len(figure.alt()) > 60, name
             alts.append(figure.alt())
     assert len(set(alts)) == len(alts) > 25
+
+
+def test_a_release_that_processes_the_rollout_at_once_is_shown_as_buggy():
+    (record,) = read_records(REFERENCE / "02_logp_old_oom.jsonl").where("logp_old.timeline", release="1.0.0")
+    peaks = {"1.0.0": 28.9 * 2**20, "1.1.0": 7.3 * 2**20}  # with a rollout of four chunks, as in the profile smoke
+    records = Records(
+        record.model_copy(update={"value": peak, "setting": record.setting | {"release": release}})
+        for release, peak in peaks.items()
+    )
+    (axes,) = logp_old_plots.plot_timeline(records).axes
+    colors = [to_hex(bar.get_facecolor()).upper() for bar in axes.patches[:2]]
+    assert colors == [figures.BUGGY.upper(), figures.UPSTREAM.upper()]

@@ -13,7 +13,7 @@ from rlrepro.lab.memory_history import BEFORE
 from rlrepro.lab.units import format_value
 
 MIB = 2**20
-WHOLE_ROLLOUT = 4  # times the smallest peak: above that, a release counts as processing the whole rollout at once
+WHOLE_ROLLOUT = 2  # times the smallest peak: a joined remainder at most doubles a chunk, and a rollout has four chunks
 LINES_SHOWN = 2  # of code, in a history
 MOMENTS = 200  # in a history
 REST = "all other lines"
