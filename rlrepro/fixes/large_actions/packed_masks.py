@@ -70,20 +70,14 @@ class PackedMasks:
 
     def check_state(self, state) -> None:
         """Raises ValueError if the masks of a state have another width."""
-        if "width" in state:
-            width = int(state["width"])
-            is_equal = width == self.width
-        else:  # saved by an earlier version
-            largest = 8 * state["masks"].shape[1]
-            width, is_equal = f"{largest - 7} to {largest}", largest - 8 < self.width <= largest
-        if not is_equal:
+        if (width := int(state["width"])) != self.width:
             raise ValueError(
                 f"expected the state of a buffer with a table of {self.width} actions, found one of {width}: make the "
                 "buffer with the table that it was saved with"
             )
 
     def load_state_dict(self, state) -> None:
-        """Load what `state_dict` returned; numbers and masks may also be arrays."""
+        """Load what `state_dict` returned, or the same with arrays, as `loads` reads it."""
         numbers = [int(number) for number in state["numbers"]]
         masks = torch.as_tensor(state["masks"]).numpy(force=True)
         capacity = max([FIRST_ROWS, *(number + 1 for number in numbers)])
