@@ -15,6 +15,7 @@ def requested_chunk(record):
 
 
 STEP, ALONE = "parallel_training.step", 0.006  # seconds
+BUFFER_BYTES = "parallel_training.buffer_bytes"
 FORWARD = "two_batch_sizes.largest_forward"
 SAMPLE, MILLION = "slice_sampler.sample", 1_000_000
 EXPECTED = {  # with the effect, without it, and the change that removes it
@@ -62,6 +63,9 @@ EXPECTED = {  # with the effect, without it, and the change that removes it
     "PT5": ("partly", "supported", change(STEP, ALONE, threads="all")),
     "PT6": ("partly", "refuted", change("parallel_training.of_ideal", 0.1)),
     "PT7": ("refuted", "supported", change("parallel_training.overhead", 3.0)),
+    "PT8": ("supported", "refuted", change(BUFFER_BYTES, 1000, way="released")),
+    "PT9": ("refuted", "supported", change("parallel_training.buffers", lambda record: record.setting["run"])),
+    "PT10": ("supported", "refuted", change(BUFFER_BYTES, 10**9, way="collected")),
     "LA1": ("partly", "refuted", change("large_actions.batch_peak", 1000.0)),
     "LA2": ("partly", "refuted", change("large_actions.torchrl_action", 8.0, encoding="one-hot")),
     "LA3": ("refuted", "supported", change("large_actions.update_per_state", 1000.0)),

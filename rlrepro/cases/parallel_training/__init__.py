@@ -25,6 +25,7 @@ class Settings:
     members: tuple[int, ...]  # of ensembles whose gradient steps are timed
     sharing: tuple[int, ...]  # processes at once on one GPU
     forwards: int  # passes without autograd
+    sequential: tuple[int, int]  # runs one after another in a process, and the timesteps of each
     repeats: int  # of what varies most: scripts and the ensemble
     methods: tuple[str, ...]  # of starting a Pool, besides fork
     frameworks: tuple[str, ...]  # "loky", and "ray", which takes long to start
@@ -52,6 +53,7 @@ SETTINGS = {
         members=(1, 16),
         sharing=(1, 2),
         forwards=20,
+        sequential=(6, 128),
         repeats=1,
         methods=(),
         frameworks=("loky",),
@@ -69,6 +71,7 @@ SETTINGS = {
         members=(1, 8, 64),
         sharing=(1, 2, 4),
         forwards=60,
+        sequential=(12, 128),
         repeats=2,
         methods=("forkserver",),
         frameworks=("loky",),
@@ -86,6 +89,7 @@ SETTINGS = {
         members=(1, 4, 16, 64, 256),
         sharing=(1, 2, 4, 8),
         forwards=500,
+        sequential=(16, 256),
         repeats=3,
         methods=("spawn", "forkserver"),
         frameworks=("loky", "ray"),
@@ -105,6 +109,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "measure",
         "plots",
         "robots",
+        "sequential",
         "tables",
         "thread_sampler",
         "training",

@@ -10,9 +10,11 @@ from rlrepro.evidence.claims import Claim, Finding, Premise
 from rlrepro.evidence.estimates import Estimate, estimate
 from rlrepro.evidence.records import MissingRecord, Record, Records
 from rlrepro.evidence.rules import at_least, at_most, because_of, share_left
+from rlrepro.lab.units import format_value
 
 SLOWER = 1.5  # times longer than sharing the cores explains, from which a run counts as slowed down
 NEARLY_LINEAR = 0.8  # of the ideal throughput
+TWICE = 2  # the memory of one run: a second buffer
 WASTE = 0.5  # of the work: what a launcher may cost in addition before another kind is needed
 
 POOL = {"way": "pool", "method": "fork", "net": "large"}
@@ -146,10 +148,35 @@ def judge_framework_needed(records: Records) -> Finding:
     return Finding(figure, [overhead], {"refuted": "a process pool is enough"})
 
 
+def judge_sequential_memory(records: Records, way: str = "released") -> Finding:
+    sizes = records.series("parallel_training.buffer_bytes", "run", way=way)
+    own = records.get("parallel_training.buffer_bytes", way="released", run=1).value  # the buffer of one run
+    largest = max(sizes.values())
+    figure = (
+        f"up to {format_value(largest, 'B')} of rollout buffers in {len(sizes)} runs, {format_value(own, 'B')} in one"
+    )
+    return Finding(figure, [largest / own])
+
+
+def judge_never_freed(records: Records) -> Finding:
+    buffers = records.series("parallel_training.buffers", "run", way="released")
+    figure = f"at most {max(buffers.values())} rollout buffers in memory at the same time, in {len(buffers)} runs"
+    return Finding(
+        figure, [max(buffers.values()) / len(buffers)], {"refuted": "the garbage collector frees the others"}
+    )
+
+
+def judge_collecting(records: Records) -> Finding:
+    return judge_sequential_memory(records, "collected")
+
+
 SLOWDOWN = Premise("the slowdown", judge_slower_steps, at_least(SLOWER))
+
+KEPT = Premise("memory that is kept", judge_sequential_memory, at_least(TWICE))
 
 claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
 cause_claim = partial(claim, section="Why: five suspects", premise=SLOWDOWN)
+sequential_claim = partial(Claim, chapter=CHAPTER, section="One after another")
 fix_claim = partial(claim, section="Our fix: a thread budget, and a launcher that keeps to it", premise=SLOWDOWN)
 
 CLAIMS = [
@@ -199,5 +226,25 @@ CLAIMS = [
         "From 10 training runs on, a distributed framework is needed, and a specialized one above 100",
         judge=judge_framework_needed,
         rule=at_least(WASTE),
+    ),
+    sequential_claim(
+        "PT8",
+        "Runs one after another take more memory than a single one (DLR-RM/stable-baselines3#1966)",
+        judge=judge_sequential_memory,
+        rule=at_least(TWICE),
+    ),
+    sequential_claim(
+        "PT9",
+        "It is a leak: the memory of a run is never freed (as #1966 suspects)",
+        judge=judge_never_freed,
+        rule=at_least(1),
+        premise=KEPT,
+    ),
+    sequential_claim(
+        "PT10",
+        "gc.collect() after each run frees its memory (our claim)",
+        judge=judge_collecting,
+        rule=at_most(1),
+        premise=KEPT,
     ),
 ]

@@ -7,7 +7,17 @@ from importlib.util import find_spec
 from statistics import median
 
 from rlrepro.cases.common.bench import Bench
-from rlrepro.cases.parallel_training import MEMBERS, NET, SB3, SMALL_NET, ensemble_timing, launch, robots, training
+from rlrepro.cases.parallel_training import (
+    MEMBERS,
+    NET,
+    SB3,
+    SMALL_NET,
+    ensemble_timing,
+    launch,
+    robots,
+    sequential,
+    training,
+)
 from rlrepro.cases.parallel_training.claims import POOL, cores
 from rlrepro.cases.parallel_training.records import LAUNCHED
 from rlrepro.fixes import thread_budget, thread_variables
@@ -206,6 +216,16 @@ def members(bench: Bench) -> None:
         bench.add_ratio("members_ratio", Comparison(alone, together), members=size)
         bench.add_ratio("over_products", Comparison(together, products), members=size)
         bench.add("members_step", median(together), members=size)
+
+
+def one_after_another(bench: Bench) -> None:
+    """Runs one after another in a process: the rollout buffers in memory during each, as released and with a garbage
+    collection after each run."""
+    for way, collect in (("released", False), ("collected", True)):
+        counts = parent(bench).run(sequential.buffers_in_memory, *bench.settings.sequential, collect)
+        for run, (buffers, buffer_bytes) in enumerate(counts, start=1):
+            bench.add("buffers", buffers, way=way, run=run)
+            bench.add("buffer_bytes", buffer_bytes, way=way, run=run)
 
 
 def _add(bench: Bench, measured: dict, **setting) -> None:

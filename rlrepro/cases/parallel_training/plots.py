@@ -131,6 +131,23 @@ def plot_members(records: Records):
     return figure
 
 
+def plot_sequential(records: Records):
+    """Memory of the rollout buffers during each of several runs in one process."""
+    figure, axes = figures.new_figure("Runs one after another in a process: rollout buffers in memory", width=8.4)
+    ways = {"released": (figures.BUGGY, "as released"), "collected": (figures.OURS, "gc.collect() after each run")}
+    for way, line_style in ways.items():
+        measured = records.along("parallel_training.buffer_bytes", "run", way=way)
+        figures.draw_line(axes, measured, *line_style)
+    axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "B"))
+    own = measured[min(measured)]
+    highest = max(record.value for record in records.where("parallel_training.buffer_bytes"))
+    ticks = [own.value * count for count in range(round(highest / own.value) + 1)]
+    axes.set(xlabel="training run", ylabel="rollout buffers", xticks=list(measured), yticks=ticks)
+    figures.label_lines(axes)
+    figures.caption(figure, own, "PPO, a tick for each buffer")
+    return figure
+
+
 def _dots(title: str, dots: dict[str, tuple], unit: str):
     """Dots on a logarithmic axis, each with its value: label to (a record or a number, color)."""
     figure, axes = figures.new_figure(title, height=0.55 * len(dots) + 0.9)

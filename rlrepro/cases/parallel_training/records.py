@@ -38,5 +38,7 @@ RECORDS = (
     Quantity("ensemble_ratio", "ratio", ("phase", "members")),
     Quantity("members_ratio", "ratio", ("members",)),
     Quantity("members_step", "s", ("members",)),
+    Quantity("buffers", "count", ("way", "run")),  # rollout buffers in memory at the same time, in sequential runs
+    Quantity("buffer_bytes", "B", ("way", "run")),  # of their arrays
     Quantity("over_products", "ratio", ("members",)),  # a gradient step of all, over its matrix products alone
 )

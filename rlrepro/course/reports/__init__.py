@@ -160,7 +160,7 @@ def applied(report: Report):
     with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
         if (package := report.package_folder) is None:
             raise ChangeDoesNotApply(f"{report.id} needs the source of {report.package}; RLREPRO_PEARL is not set")
-        shutil.copytree(package, Path(folder) / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(package, Path(folder) / package.name)  # with its bytecode, which takes seconds to compile
         command = ["git", "apply", "--unidiff-zero", "-p1", str(report.folder / "change.diff")]
         variables = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # ignore enclosing repositories
         with waiting_for("git apply", END_SECONDS) as timeout:
