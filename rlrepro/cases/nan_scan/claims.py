@@ -1,5 +1,7 @@
 """What the threads, tianshou's documentation and we say about the search for NaN, and how measurements judge it."""
 
+from functools import partial
+
 import numpy as np
 
 from rlrepro.cases.nan_scan import (
@@ -154,54 +156,49 @@ def judge_only_written(records: Records) -> Verdict:
     return Verdict("refuted", figure, "a NaN is missed or found later, or training differs")
 
 
+claim = partial(Claim, chapter=CHAPTER)
+
 CLAIMS = [
-    Claim(
+    claim(
         "NS1",
         "tianshou 2.x looks for NaN in the whole buffer after every collect, and 1.2.0 did not (our claim)",
-        CHAPTER,
-        "Which releases",
-        judge_every_collect,
+        section="Which releases",
+        judge=judge_every_collect,
     ),
-    Claim(
+    claim(
         "NS2",
         "As the steps increased, the speed gradually decreased (#1285)",
-        CHAPTER,
-        "Slower and slower",
-        judge_decay,
+        section="Slower and slower",
+        judge=judge_decay,
     ),
-    Claim(
+    claim(
         "NS3",
         "After the first epoch the speed stayed around 2.6 it/s, which makes 11 hours per epoch (#1285)",
-        CHAPTER,
-        "What the reporter saw",
-        judge_reported_speed,
+        section="What the reporter saw",
+        judge=judge_reported_speed,
     ),
-    Claim(
+    claim(
         "NS4",
         "raise_on_nan_in_buffer=False avoids the check if it becomes a bottleneck (tianshou's documentation)",
-        CHAPTER,
-        "Which releases",
-        judge_switch,
+        section="Which releases",
+        judge=judge_switch,
     ),
-    Claim(
+    claim(
         "NS5",
         "Slow collection was solved by making the integrity validation disabled by default (tianshou's changelog)",
-        CHAPTER,
-        "Which releases",
-        judge_solved,
+        section="Which releases",
+        judge=judge_solved,
     ),
-    Claim(
+    claim(
         "NS6",
         "With stacked frames, a search takes more memory than the buffer itself (our claim)",
-        CHAPTER,
-        "The memory that it takes",
-        judge_memory,
+        section="The memory that it takes",
+        judge=judge_memory,
     ),
-    Claim(
+    claim(
         "NS7",
         "It is enough to look at the transitions just written (our claim)",
-        CHAPTER,
-        "The fix",
-        judge_only_written,
+        section="The fix",
+        judge=judge_only_written,
     ),
 ]
