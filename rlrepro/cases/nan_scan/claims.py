@@ -27,16 +27,14 @@ MAIN_SHARE = 0.5  # the share of the time from which the search counts as the ca
 ORDER = 10  # a prediction from another machine is held to this factor: memory bandwidths differ by as much
 
 
-def _whole_reads(records: Records, **setting) -> tuple[int, int]:
-    record = records.get("nan_scan.whole_reads", **setting)
-    return record.value, record.setting["collects"]
+def _whole_reads(records: Records, releases: tuple[str, ...], asked: bool | None) -> dict[str, tuple[int, int]]:
+    """How often each release read its whole buffer, and in how many collects; `asked` is raise_on_nan_in_buffer."""
+    runs = (records.get("nan_scan.whole_reads", release=r, asked=asked, incremental=False) for r in releases)
+    return {run.setting["release"]: (run.value, run.setting["collects"]) for run in runs}
 
 
 def judge_every_collect(records: Records) -> Verdict:
-    reads = {
-        release: _whole_reads(records, release=release, asked=None, incremental=False)
-        for release in (LAST_GOOD, FIRST_BAD, NEWEST)
-    }
+    reads = _whole_reads(records, (LAST_GOOD, FIRST_BAD, NEWEST), asked=None)
     figure = ", ".join(f"{release}: {count} in {collects} collects" for release, (count, collects) in reads.items())
     in_every_collect = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
     if in_every_collect and reads[LAST_GOOD][0] == 0:
@@ -95,10 +93,7 @@ def judge_reported_speed(records: Records) -> Verdict:
 
 
 def judge_switch(records: Records) -> Verdict:
-    reads = {
-        release: _whole_reads(records, release=release, asked=False, incremental=False)
-        for release in (LAST_GOOD, NEWEST)
-    }
+    reads = _whole_reads(records, (LAST_GOOD, NEWEST), asked=False)
     figure = ", ".join(
         f"{release} with False: {count} reads in {collects} collects" for release, (count, collects) in reads.items()
     )
@@ -110,10 +105,9 @@ def judge_switch(records: Records) -> Verdict:
 
 
 def judge_solved(records: Records) -> Verdict:
-    verdict = judge_every_collect(records)
-    fixed = _whole_reads(records, release=LAST_GOOD, asked=None, incremental=False)[0] == 0
-    newest, _ = _whole_reads(records, release=NEWEST, asked=None, incremental=False)
-    if fixed and newest == 0:
+    verdict, reads = judge_every_collect(records), _whole_reads(records, (LAST_GOOD, NEWEST), asked=None)
+    fixed, newest = (reads[release][0] == 0 for release in (LAST_GOOD, NEWEST))
+    if fixed and newest:
         return Verdict("supported", verdict.figure, "nothing is read by default")
     if fixed:
         return Verdict("partly", verdict.figure, f"solved in {LAST_GOOD}, and lost again in {FIRST_BAD} and later")
