@@ -4,8 +4,7 @@ import numpy as np
 
 from rlrepro.cases.value_pass import CHAPTER
 from rlrepro.evidence.claims import Claim, Finding, Verdict
-from rlrepro.evidence.estimates import estimate
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import estimate, growth_exponent
 from rlrepro.evidence.records import Records
 from rlrepro.evidence.rules import Rule, longer
 from rlrepro.lab.units import format_value
