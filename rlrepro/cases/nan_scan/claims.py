@@ -27,14 +27,14 @@ MAIN_SHARE = 0.5  # the share of the time from which the search counts as the ca
 ORDER = 10  # a prediction from another machine is held to this factor: memory bandwidths differ by as much
 
 
-def _whole_reads(records: Records, releases: tuple[str, ...], asked: bool | None) -> dict[str, tuple[int, int]]:
-    """How often each release read its whole buffer, and in how many collects; `asked` is raise_on_nan_in_buffer."""
-    runs = (records.get("nan_scan.whole_reads", release=r, asked=asked, incremental=False) for r in releases)
+def _whole_reads(records: Records, releases: tuple[str, ...], raise_on_nan: bool | None) -> dict[str, tuple[int, int]]:
+    """How often each release read its whole buffer with this raise_on_nan_in_buffer, and in how many collects."""
+    runs = (records.get("nan_scan.whole_reads", release=r, asked=raise_on_nan, incremental=False) for r in releases)
     return {run.setting["release"]: (run.value, run.setting["collects"]) for run in runs}
 
 
 def judge_every_collect(records: Records) -> Verdict:
-    reads = _whole_reads(records, (LAST_GOOD, FIRST_BAD, NEWEST), asked=None)
+    reads = _whole_reads(records, (LAST_GOOD, FIRST_BAD, NEWEST), raise_on_nan=None)
     figure = ", ".join(f"{release}: {count} in {collects} collects" for release, (count, collects) in reads.items())
     in_every_collect = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
     if in_every_collect and reads[LAST_GOOD][0] == 0:
@@ -93,7 +93,7 @@ def judge_reported_speed(records: Records) -> Verdict:
 
 
 def judge_switch(records: Records) -> Verdict:
-    reads = _whole_reads(records, (LAST_GOOD, NEWEST), asked=False)
+    reads = _whole_reads(records, (LAST_GOOD, NEWEST), raise_on_nan=False)
     figure = ", ".join(
         f"{release} with False: {count} reads in {collects} collects" for release, (count, collects) in reads.items()
     )
@@ -105,7 +105,7 @@ def judge_switch(records: Records) -> Verdict:
 
 
 def judge_solved(records: Records) -> Verdict:
-    verdict, reads = judge_every_collect(records), _whole_reads(records, (LAST_GOOD, NEWEST), asked=None)
+    verdict, reads = judge_every_collect(records), _whole_reads(records, (LAST_GOOD, NEWEST), raise_on_nan=None)
     fixed, newest = (reads[release][0] == 0 for release in (LAST_GOOD, NEWEST))
     if fixed and newest:
         return Verdict("supported", verdict.figure, "nothing is read by default")
