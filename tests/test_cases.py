@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from rlrepro.cases import all_cases, case_of
-from rlrepro.cases.common.profiles import settings_for
+from rlrepro.cases.common.bench import settings_for
 from rlrepro.evidence import read_records
 from rlrepro.evidence.schema import declared
 from rlrepro.lab.units import UNITS

@@ -137,9 +137,9 @@ def test_learning_curves_are_sb3s():
 
 
 def test_members_learn_on_robots_of_their_own(tmp_path):
-    from rlrepro.cases.parallel_training.robots import write_robots
+    from rlrepro.cases.parallel_training.robots import builds, write_robot
 
-    robots = write_robots(tmp_path, 3)
+    robots = [write_robot(tmp_path / f"{k}.xml", build) for k, build in enumerate(builds(3))]
     envs = [lambda robot=robot: gym.make("Hopper-v5", **robot) for robot in robots]
     ensemble = EnsemblePPO(envs, seeds=[0, 1, 2], n_steps=64, n_epochs=2).learn(128)
     reference = PPO("MlpPolicy", envs[2](), seed=2, device="cpu", n_steps=64, n_epochs=2).learn(128)

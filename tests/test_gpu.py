@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rlrepro.cases import logp_old as logp_old_case
-from rlrepro.cases.common.profiles import settings_for
+from rlrepro.cases.common.bench import settings_for
 from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.cases.large_actions import ARTICLE_ACTIONS, BATCH, FEATURES, HIDDEN, STATE
 from rlrepro.cases.large_actions import fixed_workloads as ours

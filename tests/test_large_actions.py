@@ -21,7 +21,7 @@ from rlrepro.cases.large_actions import (
     predicted_bytes,
     torchrl_encoding,
 )
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth_exponent
 from rlrepro.fixes import FactoredQ
 from rlrepro.fixes.large_actions.action_chunks import CPU_WORKING_BYTES
 from rlrepro.lab import peak_memory

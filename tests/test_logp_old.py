@@ -8,7 +8,7 @@ import pytest
 from rlrepro.cases.common.gail_icm import ALGORITHMS, measure_update
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, OLDER, plots, workloads
 from rlrepro.evidence import RecordBook, read_records
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth_exponent
 
 from .conftest import open_releases
 

@@ -106,7 +106,8 @@ def test_a_robot_of_the_same_build_is_gymnasiums(tmp_path):
 
 def test_robots_are_of_different_builds_and_stand_on_the_ground(tmp_path):
     weights_and_motors = set()
-    for options in robots.write_robots(tmp_path, 4):
+    for build in robots.builds(4):
+        options = robots.write_robot(tmp_path / "hopper.xml", build)
         env = gym.make("Hopper-v5", reset_noise_scale=0, **options)
         env.reset(seed=0)
         model, data = env.unwrapped.model, env.unwrapped.data

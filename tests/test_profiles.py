@@ -3,7 +3,7 @@
 import pytest
 
 from rlrepro.cases import logp_old, two_batch_sizes
-from rlrepro.cases.common.profiles import settings_for
+from rlrepro.cases.common.bench import settings_for
 from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.cases.two_batch_sizes import workloads
 from rlrepro.fit import plan

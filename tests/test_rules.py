@@ -4,8 +4,7 @@ import pytest
 
 from rlrepro.evidence import Records, read_records
 from rlrepro.evidence.claims import UNTESTED, Claim, Premise, Verdict
-from rlrepro.evidence.estimates import Estimate, estimate, growth, ratio
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import Estimate, estimate, growth, growth_exponent, ratio
 from rlrepro.evidence.rules import (
     Finding,
     about,

@@ -19,8 +19,8 @@ def drawing(title: str, *, width: float = 7.2, height: float, rows: int = 1):
     return figure, axes
 
 
-def _arrow(axes, start, end, color=figures.NEUTRAL):
-    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "lw": 1.8})
+def arrow(axes, start, end) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": figures.NEUTRAL, "lw": 1.8})
 
 
 def ppo_update():
@@ -44,7 +44,7 @@ def ppo_update():
         if stage.endswith("1.1.0"):
             axes.text(x - 0.25, 6, "or", ha="center", va="center")
         elif column:
-            _arrow(axes, (x - 0.6, 6), (x + 0.15, 6))
+            arrow(axes, (x - 0.6, 6), (x + 0.15, 6))
     axes.text(-0.15, 6, "12 transitions of the rollout", rotation=90, va="center", ha="right", color=figures.NEUTRAL)
     axes.text(-0.3, -0.4, "network", va="top", ha="right", color=figures.NEUTRAL)
     axes.text(-0.3, -2.6, "limited by", va="top", ha="right", color=figures.NEUTRAL)
@@ -112,14 +112,12 @@ def cores_over_time(*, cores: int = 4, steps: int = 36):
             axes.add_patch(Rectangle((step, core), 0.95, 0.85, edgecolor=EPISODES[process], lw=0.6, **style))
         share = sum(working for *_, working in slots) / len(slots)
         name = "1 thread each" if threads == 1 else f"{threads} threads each"
-        axes.text(
-            0, -0.35, f"{name}: {finished} operations finished, {share:.0%} of the time at work", fontweight="bold"
-        )
+        summaries.append(f"{name}: {finished} operations finished, {share:.0%} of the time at work")
+        axes.text(0, -0.35, summaries[-1], fontweight="bold")
         for core in range(cores):
             axes.text(-0.4, core + 0.42, f"core {core}", ha="right", va="center", fontsize=9, color=figures.NEUTRAL)
         axes.set_xlim(-3.5, steps)
         axes.set_ylim(cores, -1)
-        summaries.append(f"{name}: {finished} operations finished, {share:.0%} of the time at work")
     panels[1].text(
         steps / 2,
         cores + 0.2,
@@ -206,21 +204,11 @@ def actions_block():
 def _box(axes, x: float, y: float, size: tuple[float, float, float], color: str) -> None:
     """A block whose front has its lower left corner at (x, y); its depth goes up and to the right."""
     width, height, depth = size
-    slant = depth * 0.6
+    slant, right, top = depth * 0.6, x + width, y + height
     faces = (
-        [(x, y), (x + width, y), (x + width, y + height), (x, y + height)],
-        [
-            (x, y + height),
-            (x + width, y + height),
-            (x + width + slant, y + height + slant),
-            (x + slant, y + height + slant),
-        ],
-        [
-            (x + width, y),
-            (x + width + slant, y + slant),
-            (x + width + slant, y + height + slant),
-            (x + width, y + height),
-        ],
+        [(x, y), (right, y), (right, top), (x, top)],
+        [(x, top), (right, top), (right + slant, top + slant), (x + slant, top + slant)],
+        [(right, y), (right + slant, y + slant), (right + slant, top + slant), (right, top)],
     )
     for face, alpha in zip(faces, (0.85, 0.6, 0.7), strict=True):
         axes.add_patch(Polygon(face, facecolor=color, edgecolor="white", alpha=alpha, lw=1))

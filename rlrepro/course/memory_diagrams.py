@@ -3,7 +3,7 @@ Nothing in them was measured."""
 
 from matplotlib.patches import Rectangle
 
-from rlrepro.course.diagrams import FREE, drawing
+from rlrepro.course.diagrams import FREE, arrow, drawing
 from rlrepro.evidence import figures
 
 NO_GRADIENTS, GRADIENTS, CHECKPOINTS = "without gradients", "with gradients", "with gradients and checkpoints"
@@ -86,7 +86,7 @@ def fake_tensor():
             for column in range(9):
                 style = {"facecolor": figures.UPSTREAM} if has_data else {"facecolor": "none", "ls": ":"}
                 axes.add_patch(Rectangle((x + 0.5 * column, 0.5 * row), 0.44, 0.42, edgecolor=figures.NEUTRAL, **style))
-    axes.annotate("", (5.6, 3.1), (4.4, 3.1), arrowprops={"arrowstyle": "-|>", "color": figures.NEUTRAL, "lw": 1.8})
+    arrow(axes, (4.4, 3.1), (5.6, 3.1))
     caption = "An operator on fakes finds the shape of its result. Bytes are counted, and none are allocated."
     axes.text(0, -0.3, caption, va="top", fontsize=9)
     axes.set_xlim(-0.2, 11)

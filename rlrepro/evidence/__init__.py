@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submodules=["figures"],
     submod_attrs={
         "claims": ["Claim", "Outcome", "Verdict"],
-        "growth": ["growth_exponent"],
+        "estimates": ["growth_exponent"],
         "schema": ["Quantity", "UndeclaredRecord"],
         "records": ["MissingRecord", "Record", "RecordBook", "Records", "read_records"],
     },

@@ -1,11 +1,10 @@
 """Numbers that are computed from measured times, with the interval in which noise may move them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from rlrepro.evidence.growth import growth_exponent
-from rlrepro.evidence.records import Record
+from rlrepro.evidence.records import MissingRecord, Record
 from rlrepro.lab.units import number
 
 TIMED = ("s", "ratio")  # units of what differs from run to run
@@ -62,3 +61,16 @@ def growth(by_size: dict[float, Record]) -> Estimate:
     """The exponent with which a measurement grows with its size. Raises MissingRecord for fewer than two sizes."""
     sizes = list(by_size)
     return estimate(lambda *values: growth_exponent(sizes, values), *by_size.values())
+
+
+def growth_exponent(sizes: Iterable[float], values: Iterable):
+    """k of the least-squares fit value = c * size**k on logarithms: 0 is constant, 1 linear.
+
+    Each value may also be an array, as if each of its elements were a measurement of its own.
+    Raises MissingRecord if there are fewer than two different sizes.
+    """
+    sizes = list(sizes)
+    if len(set(sizes)) < 2:
+        raise MissingRecord(f"growth needs measurements at two or more sizes, found {sizes}")
+    exponent = np.polyfit(np.log(sizes), np.log(list(values)), 1)[0]
+    return np.round(exponent, 12) + 0.0  # the last bits depend on the processor: -1e-17 would be printed as -0.00

@@ -51,7 +51,6 @@ class Finding:
 class Rule:
     """A kind of claim: outcome k applies from `bounds[k - 1]` on, and `says` explains the bounds to readers."""
 
-    kind: str
     says: str
     bounds: tuple[float, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
@@ -83,20 +82,20 @@ def weighed(outcome: Outcome, figure: str, reason: str, *compared: tuple[float, 
 def at_least(bound: float, wording: str = "") -> Rule:
     """A number of at least `bound` supports the claim. `wording` is the bound in words."""
     text = f"supported if at least {wording}" if wording else f"supported at {number(bound)} or more"
-    return Rule("at least", text, (bound,), ("refuted", "supported"))
+    return Rule(text, (bound,), ("refuted", "supported"))
 
 
 def at_most(bound: float, wording: str = "") -> Rule:
     """A number up to `bound` supports the claim."""
     text = f"supported up to {wording or number(bound)}"
-    return Rule("at most", text, (_next_float(bound),), ("supported", "refuted"))
+    return Rule(text, (_next_float(bound),), ("supported", "refuted"))
 
 
 def about(amount: float) -> Rule:
     """An amount, such as a batch size, within a factor of AMOUNT."""
     low, high = amount / AMOUNT, amount * AMOUNT
     text = f"supported from {number(low)} to {number(high)}, which counts as about {number(amount)}"
-    return Rule("about", text, (low, _next_float(high)), ("refuted", "supported", "refuted"))
+    return Rule(text, (low, _next_float(high)), ("refuted", "supported", "refuted"))
 
 
 def times(low: float, high: float | None = None) -> Rule:
@@ -106,46 +105,46 @@ def times(low: float, high: float | None = None) -> Rule:
     claimed = f"{number(low)} to {number(high)}" if high else number(low)
     accepted = f"{number(lowest)} to {number(highest)}"
     text = f"supported from {accepted}: {claimed}, and a factor of {MACHINES} for the machine; refuted below {SAME}"
-    return Rule("times", text, (SAME, lowest, _next_float(highest)), ("refuted", "partly", "supported", "partly"))
+    return Rule(text, (SAME, lowest, _next_float(highest)), ("refuted", "partly", "supported", "partly"))
 
 
 def slightly_more() -> Rule:
     """More than before, but less than twice as much."""
     text = f"supported from {SAME} to 2, refuted below (no effect)"
-    return Rule("slightly more", text, (SAME, 2), ("refuted", "supported", "partly"))
+    return Rule(text, (SAME, 2), ("refuted", "supported", "partly"))
 
 
 def longer() -> Rule:
     """It takes longer; a factor of SAME either way counts as no difference."""
     text = f"supported at {SAME} or more, refuted below {number(1 / SAME)}; between them no difference counts"
-    return Rule("longer", text, (1 / SAME, SAME), ("refuted", "partly", "supported"))
+    return Rule(text, (1 / SAME, SAME), ("refuted", "partly", "supported"))
 
 
 def proportional(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is 1."""
     tolerance = PROPORTIONAL[measured]
     text = f"supported with exponents from {1 - tolerance:g} to {1 + tolerance:g}: twice as many, twice as much"
-    return Rule("grows like", text, (1 - tolerance, _next_float(1 + tolerance)), ("refuted", "supported", "refuted"))
+    return Rule(text, (1 - tolerance, _next_float(1 + tolerance)), ("refuted", "supported", "refuted"))
 
 
 def constant(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is 0."""
     max_exponent = CONSTANT[measured]
     text = f"supported with exponents up to {max_exponent:g}, which count as no growth"
-    return Rule("grows like", text, (_next_float(max_exponent),), ("supported", "refuted"))
+    return Rule(text, (_next_float(max_exponent),), ("supported", "refuted"))
 
 
 def growing(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is not 0."""
     max_exponent = CONSTANT[measured]
     text = f"refuted with exponents up to {max_exponent:g}, which count as no growth"
-    return Rule("grows like", text, (_next_float(max_exponent),), ("refuted", "supported"))
+    return Rule(text, (_next_float(max_exponent),), ("refuted", "supported"))
 
 
 def because_of() -> Rule:
     """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
     text = f"supported if at least {UNEXPLAINED:g} of the effect (on a log scale) is left, refuted up to {EXPLAINED:g}"
-    return Rule("because of", text, (_next_float(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
+    return Rule(text, (_next_float(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
 
 
 def share_left(effect, remaining):
@@ -156,7 +155,7 @@ def share_left(effect, remaining):
 
 def exactly(text: str) -> Rule:
     """Only equality counts; the judge itself compares."""
-    return Rule("exactly", text)
+    return Rule(text)
 
 
 def _next_float(bound: float) -> float:

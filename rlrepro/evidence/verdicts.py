@@ -56,6 +56,21 @@ class Judgement:
         return len({verdict.outcome for verdict in self.tested.values()}) <= 1
 
     @property
+    def changes(self) -> bool:
+        """Whether the runs come to different outcomes, of which one may be that it can't test the claim."""
+        return len({verdict.outcome for verdict in self.verdicts.values()}) > 1
+
+    @property
+    def firm_changes(self) -> bool:
+        """Whether firm verdicts differ."""
+        return len({verdict.outcome for verdict in self.verdicts.values() if verdict.firm}) > 1
+
+    @property
+    def firmness_changes(self) -> bool:
+        """Whether the verdict is firm in some runs only."""
+        return len({verdict.firm for verdict in self.verdicts.values()}) > 1
+
+    @property
     def first(self) -> tuple[str, Verdict]:
         """Label and verdict of the first run that could test the claim; of the first run if none could."""
         return next(iter((self.tested or self.verdicts).items()))

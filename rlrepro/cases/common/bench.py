@@ -1,8 +1,8 @@
 """The bench on which a case is measured: one run of its notebook, with its settings, device and records."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from rlrepro.cases.common.profiles import settings_for
 from rlrepro.evidence.records import Record, RecordBook, Records
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.releases import Release
@@ -56,3 +56,11 @@ class Bench:
         """End the processes of all releases."""
         for release in self._releases.values():
             release.close()
+
+
+def settings_for(case, profile: str, device: str):
+    """`case.SETTINGS[profile]`, on a GPU with the replacements in `case.ON_CUDA`: smaller sizes would measure the GPU
+    libraries, which reserve tens of megabytes for themselves."""
+    settings = case.SETTINGS[profile]
+    replacements = getattr(case, "ON_CUDA", {}) if str(device).startswith("cuda") else {}
+    return replace(settings, **replacements.get(profile, {}))

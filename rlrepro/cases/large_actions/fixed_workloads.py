@@ -1,5 +1,6 @@
 """Workloads of the fixes: what is stored, and one critic's update and evaluation, plain and factored."""
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,14 +135,9 @@ def planned_peak(make_update: Callable[..., Callable[[], None]], *sizes, **optio
 
 def largest_plain(features: int, batch_size: int, limit_bytes: int) -> int:
     """The largest number of actions whose planned plain update fits into `limit_bytes`."""
-    largest, too_many = 1, 2**20
-    while too_many - largest > 1:
-        count = (largest + too_many) // 2
-        if planned_peak(plain_update, count, features, batch_size) <= limit_bytes:
-            largest = count
-        else:
-            too_many = count
-    return largest
+    return bisect.bisect_right(
+        range(1, 2**20), limit_bytes, key=lambda count: planned_peak(plain_update, count, features, batch_size)
+    )
 
 
 def _inputs(count, features, batch_size, device):

@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST
 from rlrepro.evidence import figures
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth
 from rlrepro.evidence.records import Records
 from rlrepro.lab.memory_history import BEFORE
 from rlrepro.lab.units import format_value
@@ -26,8 +26,7 @@ def plot_peak_against_rows(records: Records, network: str = "nature"):
     figure, axes = figures.new_figure("Peak memory of preprocessing against the length of the rollout")
     for release, style in ((BUGGY, "o-"), (FIXED, "o-"), (NEWEST, "s:")):
         peaks = records.along("logp_old.peak", "rows", release=release, network=network)
-        exponent = growth_exponent(list(peaks), [peak.value for peak in peaks.values()])
-        text = f"tianshou {release}: length$^{{{exponent:.2f}}}$"
+        text = f"tianshou {release}: length$^{{{growth(peaks):.2f}}}$"
         figures.draw_line(axes, peaks, ROLES[release], text, style)
     figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)

@@ -29,6 +29,7 @@ from rlrepro.lab.virtual_card import as_out_of_memory
 
 HISTORY_POINTS = 800
 WARMUP_ROWS = 8
+SHORT_ROWS, MINIBATCH = 256, 64  # where only values matter
 ARTICLE_SNIPPET = """\
 logp_old = []
 with torch.no_grad():
@@ -166,11 +167,11 @@ def snippet_policy(lines: str = ARTICLE_SNIPPET):
     return SnippetPPOPolicy
 
 
-def run_snippet(rows: int = 256, max_batchsize: int = 64) -> str | None:
+def run_snippet() -> str | None:
     """Run the article's lines as printed, in a PPOPolicy; returns the error that they raise, or None."""
-    algorithm = ppo(*visual_networks("nature"), max_batchsize=max_batchsize, cls=snippet_policy(), optimizer=None)
+    algorithm = ppo(*visual_networks("nature"), max_batchsize=MINIBATCH, cls=snippet_policy(), optimizer=None)
     try:
-        preprocess(algorithm, *visual_rollout(rows))
+        preprocess(algorithm, *visual_rollout(SHORT_ROWS))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None
@@ -196,9 +197,7 @@ def chunk_sizes(rows: int, size: int) -> list[int]:
     return [len(chunk) for chunk in batch.split(size, shuffle=False, merge_last=True)]
 
 
-def first_ratio(
-    distribution: str, actions: int = 1, chunked: bool = False, rows: int = 256, minibatch: int = 64
-) -> dict:
+def first_ratio(distribution: str, actions: int = 1, chunked: bool = False) -> dict:
     """The shape of the first minibatch's probability ratio, and how far it is from 1: {"shape", "off_by", "error"}.
 
     `distribution` is a key of `tianshou_vectors.DISTRIBUTIONS`. The policy has not changed since the rollout, so the
@@ -207,10 +206,10 @@ def first_ratio(
     cls = None
     if chunked:
         from rlrepro.fixes import ChunkedPPO as cls
-    algorithm = vector_ppo(distribution, actions, max_batchsize=minibatch, cls=cls)
-    batch = preprocess(algorithm, *vector_rollout(rows, None if distribution == "categorical" else actions))
+    algorithm = vector_ppo(distribution, actions, max_batchsize=MINIBATCH, cls=cls)
+    batch = preprocess(algorithm, *vector_rollout(SHORT_ROWS, None if distribution == "categorical" else actions))
     with torch.no_grad():
-        first = next(batch.split(minibatch, shuffle=False))
+        first = next(batch.split(MINIBATCH, shuffle=False))
         try:  # the line of the release's own update
             ratio = (policy_of(algorithm)(first).dist.log_prob(first.act) - first.logp_old).exp().float()
         except RuntimeError as error:

@@ -1,5 +1,7 @@
 """What the threads, tianshou's documentation and we say about the search for NaN, and how measurements judge it."""
 
+from functools import partial
+
 import numpy as np
 
 from rlrepro.cases.nan_scan import (
@@ -25,16 +27,14 @@ MAIN_SHARE = 0.5  # the share of the time from which the search counts as the ca
 ORDER = 10  # a prediction from another machine is held to this factor: memory bandwidths differ by as much
 
 
-def _whole_reads(records: Records, **setting) -> tuple[int, int]:
-    record = records.get("nan_scan.whole_reads", **setting)
-    return record.value, record.setting["collects"]
+def _whole_reads(records: Records, releases: tuple[str, ...], raise_on_nan: bool | None) -> dict[str, tuple[int, int]]:
+    """How often each release read its whole buffer with this raise_on_nan_in_buffer, and in how many collects."""
+    runs = (records.get("nan_scan.whole_reads", release=r, asked=raise_on_nan, incremental=False) for r in releases)
+    return {run.setting["release"]: (run.value, run.setting["collects"]) for run in runs}
 
 
 def judge_every_collect(records: Records) -> Verdict:
-    reads = {
-        release: _whole_reads(records, release=release, asked=None, incremental=False)
-        for release in (LAST_GOOD, FIRST_BAD, NEWEST)
-    }
+    reads = _whole_reads(records, (LAST_GOOD, FIRST_BAD, NEWEST), raise_on_nan=None)
     figure = ", ".join(f"{release}: {count} in {collects} collects" for release, (count, collects) in reads.items())
     in_every_collect = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
     if in_every_collect and reads[LAST_GOOD][0] == 0:
@@ -93,10 +93,7 @@ def judge_reported_speed(records: Records) -> Verdict:
 
 
 def judge_switch(records: Records) -> Verdict:
-    reads = {
-        release: _whole_reads(records, release=release, asked=False, incremental=False)
-        for release in (LAST_GOOD, NEWEST)
-    }
+    reads = _whole_reads(records, (LAST_GOOD, NEWEST), raise_on_nan=False)
     figure = ", ".join(
         f"{release} with False: {count} reads in {collects} collects" for release, (count, collects) in reads.items()
     )
@@ -108,10 +105,9 @@ def judge_switch(records: Records) -> Verdict:
 
 
 def judge_solved(records: Records) -> Verdict:
-    verdict = judge_every_collect(records)
-    fixed = _whole_reads(records, release=LAST_GOOD, asked=None, incremental=False)[0] == 0
-    newest, _ = _whole_reads(records, release=NEWEST, asked=None, incremental=False)
-    if fixed and newest == 0:
+    verdict, reads = judge_every_collect(records), _whole_reads(records, (LAST_GOOD, NEWEST), raise_on_nan=None)
+    fixed, newest = (reads[release][0] == 0 for release in (LAST_GOOD, NEWEST))
+    if fixed and newest:
         return Verdict("supported", verdict.figure, "nothing is read by default")
     if fixed:
         return Verdict("partly", verdict.figure, f"solved in {LAST_GOOD}, and lost again in {FIRST_BAD} and later")
@@ -154,54 +150,49 @@ def judge_only_written(records: Records) -> Verdict:
     return Verdict("refuted", figure, "a NaN is missed or found later, or training differs")
 
 
+claim = partial(Claim, chapter=CHAPTER)
+
 CLAIMS = [
-    Claim(
+    claim(
         "NS1",
         "tianshou 2.x looks for NaN in the whole buffer after every collect, and 1.2.0 did not (our claim)",
-        CHAPTER,
-        "Which releases",
-        judge_every_collect,
+        section="Which releases",
+        judge=judge_every_collect,
     ),
-    Claim(
+    claim(
         "NS2",
         "As the steps increased, the speed gradually decreased (#1285)",
-        CHAPTER,
-        "Slower and slower",
-        judge_decay,
+        section="Slower and slower",
+        judge=judge_decay,
     ),
-    Claim(
+    claim(
         "NS3",
         "After the first epoch the speed stayed around 2.6 it/s, which makes 11 hours per epoch (#1285)",
-        CHAPTER,
-        "What the reporter saw",
-        judge_reported_speed,
+        section="What the reporter saw",
+        judge=judge_reported_speed,
     ),
-    Claim(
+    claim(
         "NS4",
         "raise_on_nan_in_buffer=False avoids the check if it becomes a bottleneck (tianshou's documentation)",
-        CHAPTER,
-        "Which releases",
-        judge_switch,
+        section="Which releases",
+        judge=judge_switch,
     ),
-    Claim(
+    claim(
         "NS5",
         "Slow collection was solved by making the integrity validation disabled by default (tianshou's changelog)",
-        CHAPTER,
-        "Which releases",
-        judge_solved,
+        section="Which releases",
+        judge=judge_solved,
     ),
-    Claim(
+    claim(
         "NS6",
         "With stacked frames, a search takes more memory than the buffer itself (our claim)",
-        CHAPTER,
-        "The memory that it takes",
-        judge_memory,
+        section="The memory that it takes",
+        judge=judge_memory,
     ),
-    Claim(
+    claim(
         "NS7",
         "It is enough to look at the transitions just written (our claim)",
-        CHAPTER,
-        "The fix",
-        judge_only_written,
+        section="The fix",
+        judge=judge_only_written,
     ),
 ]

@@ -4,7 +4,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from rlrepro.cases.nan_scan import LAST_GOOD, NEWEST, REPORTED_SPEED, REPORTED_STORED
 from rlrepro.evidence import figures
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth
 from rlrepro.evidence.records import Records
 
 STORED = "transitions in the buffer"
@@ -35,8 +35,8 @@ def plot_scans(records: Records):
     figure, axes = figures.new_figure(f"One search for NaN in tianshou {NEWEST}")
     for kind, line in (("vectors", "o-"), ("frames", "s-")):
         scans = records.along("nan_scan.scan", "stored", kind=kind)
-        large = list(scans)[-2:], [scan.value for scan in scans.values()][-2:]
-        text = f"{kind}: stored$^{{{growth_exponent(*large):.2f}}}$"
+        large = dict(list(scans.items())[-2:])
+        text = f"{kind}: stored$^{{{growth(large):.2f}}}$"
         figures.draw_line(axes, scans, figures.BUGGY, text, line)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

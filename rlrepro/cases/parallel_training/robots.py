@@ -28,12 +28,6 @@ def builds(count: int) -> list[Build]:
     ]
 
 
-def write_robots(folder: Path, count: int) -> list[dict]:
-    """Writes the XML files of `count` robots to a folder. Returns the options of gymnasium.make("Hopper-v5", ...) for
-    each."""
-    return [write_robot(Path(folder) / f"hopper-{k}.xml", build) for k, build in enumerate(builds(count))]
-
-
 def write_robot(path: Path, build: Build) -> dict:
     """Writes the XML file of one robot. Returns the options of gymnasium.make("Hopper-v5", ...) for it."""
     xml, standing_height = robot_xml(build)

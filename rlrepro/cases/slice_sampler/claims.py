@@ -172,7 +172,6 @@ def judge_bit_operations(records: Records) -> Finding:
 THE_SLOWDOWN = Premise("the slowdown", judge_slowdown, at_least(SLOWDOWN))
 SLOW_IDS = Premise("the slowness of integer ids", judge_slow_ids, at_least(SLOWER_IDS))
 EXPONENTIAL = Rule(
-    "grows like",
     f"supported at {SAME_RATE:g} of the earlier rate or more, since an exponential keeps it",
     (SAME_RATE,),
     ("refuted", "supported"),

@@ -3,7 +3,7 @@
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, NEWEST
 from rlrepro.cases.slice_sampler.claims import fewest_stored, largest_capacity
 from rlrepro.evidence import figures
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth
 from rlrepro.evidence.records import Records
 
 LINES = {  # (release, sampler): its style, color and name
@@ -22,17 +22,13 @@ def _draw(axes, records, name, keys, **setting):
     for release, sampler in keys:
         style, color, label = LINES[release, sampler]
         times = records.along(f"slice_sampler.{name}", "stored", release=release, sampler=sampler, **setting)
-        text = f"{label}: stored$^{{{_growth(times):.2f}}}$"
+        text = f"{label}: stored$^{{{growth(times):.2f}}}$"
         figures.draw_line(axes, times, color, text, style)
     figures.millions_axis(axes.xaxis, times)
     figures.seconds_axis(axes.yaxis)
     figures.equal_decades(axes)
     figures.label_lines(axes)
     axes.set(xlabel="transitions stored")
-
-
-def _growth(times: dict) -> float:
-    return growth_exponent(list(times), [record.value for record in times.values()])
 
 
 def plot_sample_against_stored(records: Records, storage: str = "cpu"):
@@ -63,7 +59,7 @@ def plot_sample_against_capacity(records: Records):
     figure, axes = figures.new_figure("The same transitions stored, in buffers of growing capacity", width=8.4)
     setting = fewest_stored(records)
     times = records.along("slice_sampler.sample", "capacity", **setting)
-    figures.draw_line(axes, times, figures.BUGGY, f"torchrl {BUGGY}: capacity$^{{{_growth(times):.2f}}}$")
+    figures.draw_line(axes, times, figures.BUGGY, f"torchrl {BUGGY}: capacity$^{{{growth(times):.2f}}}$")
     figures.millions_axis(axes.xaxis, times)
     figures.seconds_axis(axes.yaxis)
     low, high = axes.get_ylim()

@@ -13,8 +13,7 @@ from rlrepro.lab.units import format_value
 def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str:
     """The article's three timings, and those measured with these storages; a dash where this profile has none."""
     headers = [f"{stored / 1e6:,.0f}M stored of {capacity / 1e6:,.0f}M" for stored, capacity in ARTICLE_SECONDS]
-    lines = [f"| | {' | '.join(headers)} |", "|---" * (1 + len(headers)) + "|"]
-    lines.append(f"| the article | {' | '.join(format_value(seconds, 's') for seconds in ARTICLE_SECONDS.values())} |")
+    rows = [("the article", *(format_value(seconds, "s") for seconds in ARTICLE_SECONDS.values()))]
     samplers = ("episode", "episode cached", "done", "done cached")
     for release, sampler, storage in itertools.product((BUGGY, FIXED, NEWEST), samplers, storages):
         cells = []
@@ -23,8 +22,8 @@ def article_table(records: Records, storages: tuple[str, ...] = ("cpu",)) -> str
             measured = records.where("slice_sampler.sample", storage=storage, **setting)
             cells.append(_text(measured[-1]) if measured else "–")
         suffix = ", on the GPU" if storage == "cuda" else ""
-        lines.append(f"| {release}, {sampler.replace('episode', 'id')}{suffix} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((f"{release}, {sampler.replace('episode', 'id')}{suffix}", *cells))
+    return markdown_table(("", *headers), rows)
 
 
 def moved_list(records: Records) -> str:
@@ -80,17 +79,16 @@ def upstream_list(records: Records) -> str:
 
 def cost_table(records: Records) -> str:
     """The cost of one sample with the most transitions stored."""
-    lines = ["| | find and fetch, nothing written | find only, after a write |", "|---|---|---|"]
-    stored = max(records.series("slice_sampler.online", "stored", release=NEWEST))
-    for release, sampler in LINES:
+    stored, rows = max(records.series("slice_sampler.online", "stored", release=NEWEST)), []
+    for (release, sampler), (_, _, label) in LINES.items():
         setting = {"release": release, "sampler": sampler, "stored": stored}
         measured = [
             records.where("slice_sampler.sample", storage="cpu", **setting),
             records.where("slice_sampler.online", **setting),
         ]
-        cells = [_text(matches[-1]) if matches else "" for matches in measured]
-        lines.append(f"| {LINES[release, sampler][2]} | {' | '.join(cells)} |")
-    return f"One sample of 256 slices, with {stored:,} transitions stored:\n\n" + "\n".join(lines)
+        rows.append((label, *(_text(matches[-1]) if matches else "" for matches in measured)))
+    table = markdown_table(("", "find and fetch, nothing written", "find only, after a write"), rows)
+    return f"One sample of 256 slices, with {stored:,} transitions stored:\n\n{table}"
 
 
 def fix_list(records: Records) -> str:

@@ -1,5 +1,7 @@
 """What the commit says about the wait, what we say, and how measurements judge both."""
 
+from functools import partial
+
 import numpy as np
 
 from rlrepro.cases.spinning_parent import CHAPTER, LONG, NEWEST, SLEEPING, SPINNING
@@ -137,51 +139,47 @@ def environments(record: Record) -> str:
 SLOWED_DOWN = at_least(SLOWER)
 PARENT, OTHERS = "See the parent work", "What it costs others"
 POLLING, LOADED = "What polling buys, and what sleeping costs", "The same flags, and transitions that come late"
+claim = partial(Claim, chapter=CHAPTER)
+
 CLAIMS = [
-    Claim(
+    claim(
         "PE1",
         f"From {SPINNING} on, ParallelEnv's parent keeps a core busy while its workers step; in {SLEEPING} it slept "
         "(our claim)",
-        CHAPTER,
-        PARENT,
-        judge_core_kept_busy,
+        section=PARENT,
+        judge=judge_core_kept_busy,
     ),
-    Claim(
+    claim(
         "PE2",
         "Polling flags instead of sleeping gives 10% more frames per second (commit d64b43867)",
-        CHAPTER,
-        POLLING,
-        judge_faster,
-        at_least(COMMIT),
+        section=POLLING,
+        judge=judge_faster,
+        rule=at_least(COMMIT),
     ),
-    Claim(
+    claim(
         "PE3",
         "Polling takes time from environments that need all cores (our claim)",
-        CHAPTER,
-        OTHERS,
-        judge_crowd,
-        SLOWED_DOWN,
+        section=OTHERS,
+        judge=judge_crowd,
+        rule=SLOWED_DOWN,
     ),
-    Claim(
+    claim(
         "PE4",
         "Training runs side by side get less done with parents that poll (our claim)",
-        CHAPTER,
-        OTHERS,
-        judge_side_by_side,
-        SLOWED_DOWN,
+        section=OTHERS,
+        judge=judge_side_by_side,
+        rule=SLOWED_DOWN,
     ),
-    Claim(
+    claim(
         "PE5",
         "PatientParallelEnv takes at most a tenth of a core, and at most 5% more time (our claim)",
-        CHAPTER,
-        POLLING,
-        judge_ours,
+        section=POLLING,
+        judge=judge_ours,
     ),
-    Claim(
+    claim(
         "PE6",
         f"From {SPINNING} on, transitions come one step late after load_state_dict (our claim)",
-        CHAPTER,
-        LOADED,
-        judge_late,
+        section=LOADED,
+        judge=judge_late,
     ),
 ]

@@ -132,9 +132,7 @@ def judge_eight(records: Records) -> Finding:
 
 
 OVERFLOW = Premise("the overflow", judge_overflow, at_least(0.01, "a hundredth of the cells"))
-BOUNDS = Rule(
-    "at most", "below twice the parameter counts as bounded, since a joined remainder may nearly double a chunk"
-)
+BOUNDS = Rule("below twice the parameter counts as bounded, since a joined remainder may nearly double a chunk")
 
 NONE_FITS = replace(at_most(0), says=f"supported if none fits in {BUGGY}, refuted otherwise")
 

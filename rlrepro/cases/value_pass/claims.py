@@ -4,8 +4,7 @@ import numpy as np
 
 from rlrepro.cases.value_pass import CHAPTER
 from rlrepro.evidence.claims import Claim, Finding, Verdict
-from rlrepro.evidence.estimates import estimate
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import estimate, growth_exponent
 from rlrepro.evidence.records import Records
 from rlrepro.evidence.rules import Rule, longer
 from rlrepro.lab.units import format_value
@@ -104,8 +103,8 @@ def judge_held(records: Records) -> Verdict:
 
 
 def judge_modules(records: Records) -> Verdict:
-    peaks = records.series("value_pass.peak", "modules", way="released", rows=_modules_rows(records))
-    ours = records.series("value_pass.peak", "modules", way="chunked", rows=_modules_rows(records))
+    peaks = records.series("value_pass.peak", "modules", way="released", rows=modules_rows(records))
+    ours = records.series("value_pass.peak", "modules", way="chunked", rows=modules_rows(records))
     growth = {name: growth_exponent(series, series.values()) for name, series in (("released", peaks), ("ours", ours))}
     figure = f"peak ~ networks^{growth['released']:.2f}, with the fix ^{growth['ours']:.2f}"
     linear = LINEAR[0] <= growth["released"] <= LINEAR[1]
@@ -140,7 +139,8 @@ def _thread(records: Records) -> tuple[int, int, int]:
     return tuple(records.get("value_pass.update_peak", way=way, network="recurrent").value for way in ways)
 
 
-def _modules_rows(records: Records) -> int:
+def modules_rows(records: Records) -> int:
+    """Timesteps per network where several are trained at once."""
     max_modules = max(record.setting["modules"] for record in records.all("value_pass.peak"))
     return records.get("value_pass.peak", modules=max_modules).setting["rows"]
 

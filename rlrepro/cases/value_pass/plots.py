@@ -3,7 +3,7 @@
 from rlrepro.cases.value_pass import WAYS
 from rlrepro.cases.value_pass.availability import needs_rllib
 from rlrepro.evidence import figures
-from rlrepro.evidence.growth import growth_exponent
+from rlrepro.evidence.estimates import growth
 from rlrepro.evidence.records import Records
 
 MIB = 2**20
@@ -27,8 +27,7 @@ def plot_peak_against_rows(records: Records):
     figure, axes = figures.new_figure("Peak memory of the value pass against the train batch")
     for way in ("released", "no_grad", "chunked"):
         peaks = records.along("value_pass.peak", "rows", way=way, network="nature", modules=1)
-        exponent = growth_exponent(list(peaks), [peak.value for peak in peaks.values()])
-        figures.draw_line(axes, peaks, COLORS[way], f"{NAMES[way]}: size$^{{{exponent:.2f}}}$")
+        figures.draw_line(axes, peaks, COLORS[way], f"{NAMES[way]}: size$^{{{growth(peaks):.2f}}}$")
     figures.count_axis(axes.xaxis, peaks)
     figures.bytes_axis(axes.yaxis)
     axes.set(xlabel="train batch (timesteps)", ylabel="peak memory of the value pass")

@@ -14,9 +14,8 @@ RECORDS = (
     Quantity("largest_call", "rows", _PASS),  # timesteps passed to the value network at once
     Quantity("with_gradients", "yes/no", _PASS),
     Quantity("live", "B", ("way", "rows", "minibatch", "stage"), zero=True),
-    Quantity(
-        "share_held", "ratio", ("way", "rows", "minibatch")
-    ),  # of the connector's time, after the values are computed
+    # of the connector's time, after the values are computed
+    Quantity("share_held", "ratio", ("way", "rows", "minibatch")),
     Quantity("update_peak", "B", ("way", "rows", "minibatch", "network")),  # `way` may be "old stack"
     Quantity("difference", "difference", ("way", "rows", "size", "what")),  # relative to the largest
     Quantity("training_difference", "difference", ("minibatch", "updates", "moved")),  # of weights

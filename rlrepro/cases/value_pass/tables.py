@@ -2,6 +2,7 @@
 
 from rlrepro.cases.value_pass import WAYS
 from rlrepro.cases.value_pass.availability import needs_rllib
+from rlrepro.cases.value_pass.claims import modules_rows
 from rlrepro.cases.value_pass.plots import NAMES
 from rlrepro.evidence.records import Records
 from rlrepro.lab.units import format_value
@@ -25,9 +26,7 @@ def largest_batch(records: Records) -> str:
 @needs_rllib
 def modules_list(records: Records) -> str:
     """Peaks by the number of networks."""
-    max_modules = max(record.setting["modules"] for record in records.all("value_pass.peak"))
-    rows = records.get("value_pass.peak", modules=max_modules).setting["rows"]
-    lines = []
+    rows, lines = modules_rows(records), []
     for modules in records.series("value_pass.peak", "modules", rows=rows):
         peaks = {way: records.get("value_pass.peak", way=way, rows=rows, modules=modules).value for way in WAYS}
         values = ", ".join(f"{NAMES[way]} {format_value(peak, 'B')}" for way, peak in peaks.items())

@@ -155,9 +155,9 @@ def time_ratio(network: str, rows: int, minibatch: int, repeats: int, device: st
     return compare(ours, released, repeats=repeats, device=device)
 
 
-def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str = "cpu", modules: int = 1) -> dict:
+def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str = "cpu") -> dict:
     """Live bytes on top of those at the start, by stage of the value pass; the share of its time after the values."""
-    run = ValuePass(network, rows, minibatch, way, device, modules)
+    run = ValuePass(network, rows, minibatch, way, device)
     live, seconds = {}, {}
     with VirtualCard(None, device=device) as card:
         run()  # the card counts weights and the train batch from the first operator that reads them
@@ -185,9 +185,7 @@ def live_by_stage(network: str, rows: int, minibatch: int, way: str, device: str
         result = run()
         record("connector returned")
         live["connector returned"] -= _result_bytes(result, device)
-    total = seconds["connector returned"]
-    share_held = (seconds["connector returned"] - seconds["values computed"]) / total
-    return {"live": live, "share_held": share_held}
+    return {"live": live, "share_held": 1 - seconds["values computed"] / seconds["connector returned"]}
 
 
 def _result_bytes(result: dict, device: str) -> int:

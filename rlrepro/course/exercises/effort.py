@@ -8,7 +8,8 @@ from pathlib import Path
 @cache
 def effort() -> dict[str, tuple[str, int]]:
     """(difficulty, minutes) by the number of the exercise, such as "3.1"."""
-    return {number: tuple(entry) for number, entry in tomllib.loads(_FILE.read_text()).items()}
+    entries = tomllib.loads(Path(__file__).with_name("effort.toml").read_text())
+    return {number: tuple(entry) for number, entry in entries.items()}
 
 
 def effort_table() -> str:
@@ -24,6 +25,3 @@ def effort_table() -> str:
         ]
         lines.append(f"| {chapter} | {' | '.join(by_level)} | {sum(minutes for _, minutes in efforts.values())} |")
     return "\n".join(lines)
-
-
-_FILE = Path(__file__).with_name("effort.toml")
