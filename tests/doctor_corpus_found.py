@@ -4,7 +4,7 @@ LIKELY    title: (codes, releases, text)
 UNLIKELY  title: (releases, text)
 """
 
-from .doctor_corpus import datasets
+from .doctor_corpus import datasets, likely_rollouts
 
 EPISODE = """
 import numpy as np
@@ -147,15 +147,6 @@ class Algorithm:
         obs, returns = data["obs"], data["returns"]
         return (self.critic(obs) - returns).mean()
 """
-VALIDATED = """
-import torch
-def run(model, train, data, epochs):
-    for epoch in range(epochs):
-        step(model, train.next(), data)
-def step(model, batch, data):
-    {}
-    loss(model, batch).backward()
-"""
 PLAYERS = """
 import torch
 from multiprocessing import Process
@@ -176,7 +167,7 @@ while True:
     {}
 """
 
-LIKELY = datasets.LIKELY | {
+LIKELY = datasets.LIKELY | likely_rollouts.LIKELY | {
     "lists of an episode in a dictionary": ({"TO001"}, {}, EPISODE.format('episode["states"].append(state)')),
     "a list that a caller passes": ({"TO001"}, {}, CALLER.format("[sample[0] for sample in minibatch]")),
     "an observation of each agent": ({"TO001"}, {}, "import torch\ndef act(obs_n):\n    return torch.tensor(obs_n)"),
@@ -200,13 +191,12 @@ LIKELY = datasets.LIKELY | {
     "outputs that are indexed afterwards": ({"RO001"}, {}, INDEXED.format("net(states)[index]")),
     "a rollout joined with another": ({"RO001"}, {}, JOINED.format("states")),
     "epochs on everything by a method": ({"RO002"}, {}, EPOCHS.format("loss = self.compute_loss(data)")),
-    "epochs on everything by a function": ({"RO002"}, {}, VALIDATED.format("print(model(data))")),
     "processes that play with a network": ({"PT001"}, {}, PLAYERS.format("env.step(net(state))")),
     "one process beside a training run": ({"PT001"}, {}, BESIDE.format("loss.backward()")),
     "a setting for anomaly detection": ({"TO002"}, {}, 'config = {"lr": 1e-3, "set_detect_anomaly": True}'),
 }
 
-UNLIKELY = datasets.UNLIKELY | {
+UNLIKELY = datasets.UNLIKELY | likely_rollouts.UNLIKELY | {
     "arrays of an episode in a dictionary": ({}, EPISODE.format('episode["states"] = np.stack(states)')),
     "an array that a caller passes": ({}, CALLER.format("np.array([sample[0] for sample in minibatch])")),
     "an observation of one agent": ({}, "import torch\ndef act(obs):\n    return torch.tensor(obs)"),
@@ -230,14 +220,6 @@ UNLIKELY = datasets.UNLIKELY | {
     "a loader of everything": ({}, LOADER.format("pass")),
     "an index before the network": ({}, INDEXED.format("net(states[index])")),
     "an expert's rollout joined with another": ({}, JOINED.format("expert")),
-    "epochs that validate without gradients": (
-        {},
-        VALIDATED.format("with torch.inference_mode():\n        print(model(data))"),
-    ),
-    "epochs that take another rollout part by part": (
-        {},
-        VALIDATED.format("for k in range(0, 512, 64):\n        model(data), model(batch[k : k + 64]).backward()"),
-    ),
     "epochs on samples by a method": ({}, EPOCHS.format("loss = self.compute_loss(self.buffer.sample(64))")),
     "processes that play at random": ({}, PLAYERS.format("env.step(env.action_space.sample())")),
     "one process beside a parent that waits": ({}, BESIDE.format("print(loss)")),
