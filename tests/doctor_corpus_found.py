@@ -167,7 +167,7 @@ while True:
     {}
 """
 
-LIKELY = datasets.LIKELY | likely_rollouts.LIKELY | {
+LIKELY = datasets.LIKELY | {
     "lists of an episode in a dictionary": ({"TO001"}, {}, EPISODE.format('episode["states"].append(state)')),
     "a list that a caller passes": ({"TO001"}, {}, CALLER.format("[sample[0] for sample in minibatch]")),
     "an observation of each agent": ({"TO001"}, {}, "import torch\ndef act(obs_n):\n    return torch.tensor(obs_n)"),
@@ -196,7 +196,7 @@ LIKELY = datasets.LIKELY | likely_rollouts.LIKELY | {
     "a setting for anomaly detection": ({"TO002"}, {}, 'config = {"lr": 1e-3, "set_detect_anomaly": True}'),
 }
 
-UNLIKELY = datasets.UNLIKELY | likely_rollouts.UNLIKELY | {
+UNLIKELY = datasets.UNLIKELY | {
     "arrays of an episode in a dictionary": ({}, EPISODE.format('episode["states"] = np.stack(states)')),
     "an array that a caller passes": ({}, CALLER.format("np.array([sample[0] for sample in minibatch])")),
     "an observation of one agent": ({}, "import torch\ndef act(obs):\n    return torch.tensor(obs)"),
@@ -225,3 +225,6 @@ UNLIKELY = datasets.UNLIKELY | likely_rollouts.UNLIKELY | {
     "one process beside a parent that waits": ({}, BESIDE.format("print(loss)")),
     "a setting against anomaly detection": ({}, 'config = {"lr": 1e-3, "set_detect_anomaly": False}'),
 }
+
+LIKELY |= likely_rollouts.LIKELY
+UNLIKELY |= likely_rollouts.UNLIKELY

@@ -59,7 +59,12 @@ def kept_as_values(module: Module) -> Iterator[Place]:
         function = module.function(call)
         several = (ast.unparse(arg) for arg in arguments(call) if is_several(arg))
         text = next((text for text in several if text not in _counts(function)), None)
-        if text is None or _is_current(module, call, text) or ACTS.match(getattr(function, "name", "")) or words_of(ast.unparse(call.func)) & NOT_ROLLOUT:
+        if (
+            text is None
+            or _is_current(module, call, text)
+            or ACTS.match(getattr(function, "name", ""))
+            or words_of(ast.unparse(call.func)) & NOT_ROLLOUT
+        ):
             continue
         loops = {*module.loops(call)}
         steps = (step for step in calls_in(function) if is_gradient_step(step))
