@@ -4,7 +4,7 @@ a call passes on."""
 import ast
 from collections.abc import Iterator
 
-from rlrepro.doctor.ast_index import COMPREHENSIONS, Module
+from rlrepro.doctor.ast_index import COMPREHENSIONS, FUNCTIONS, Module
 from rlrepro.doctor.minibatches import without_views
 from rlrepro.doctor.project import Definition, Project
 
@@ -23,6 +23,26 @@ def passed_classes(module: Module, project: Project, call: ast.Call) -> Iterator
         elements = value.elts if isinstance(value, ast.Tuple | ast.List) else [argument]
         elements = value.values if isinstance(value, ast.Dict) else elements
         yield from filter(None, (class_of(module, project, element) for element in elements))
+
+
+def passed_arguments(module: Module, project: Project, node: ast.AST) -> Iterator[tuple[Module, ast.expr]]:
+    """What calls in the project pass for a parameter of a function or class, or for one that `__init__` keeps as this
+    attribute, with their modules."""
+    parameter = _assigned(module, node) if isinstance(node, ast.Attribute) else node
+    function = module.function(parameter)
+    if not isinstance(parameter, ast.Name) or not isinstance(function, FUNCTIONS):
+        return
+    outer = module.parents[function]
+    called = outer if isinstance(outer, ast.ClassDef) and function.name == "__init__" else function
+    names = [argument.arg for argument in function.args.args[called is outer :]]
+    if parameter.id not in names or module.parents[called] is not module.tree:
+        return
+    for caller in (module, *project.importers(module)):
+        for call in caller.all_calls if called.name in caller.text else ():
+            target = project.definition(caller, call.func)
+            argument = caller.argument(call, parameter.id, names.index(parameter.id))
+            if target is not None and target.node is called and argument is not None:
+                yield caller, argument
 
 
 def _assigned(module: Module, node: ast.AST | None) -> ast.AST | None:
