@@ -11,7 +11,7 @@ from rlrepro.doctor.project import Definition, Project
 
 # Reading files and changing samples at random have to be done sample by sample.
 TEXTS = re.compile(r"\b(str|[Dd]ict)\b")
-FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
+FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|pad|rand|h5|join\(")
 
 
 def is_in_memory(module: Module, project: Project, dataset, seen: set | None = None) -> bool:

@@ -80,6 +80,7 @@ UNLIKELY = {
     "files that are passed to a trainer": ({}, PASSED.format("torch.load(self.paths[index])", "memory")),
     "another data set that is passed to a trainer": ({}, PASSED.format("self.transitions[index]", "images")),
     "a data set of files": ({}, DATASET.format("torch.load(self.paths[index])")),
+    "a data set that pads its samples": ({}, DATASET.format("torch.cat([self.states[index], self.padding])")),
     "a data set that computes its samples": ({}, DATASET.format("features(self.games[index])")),
     "a data set of texts": ({}, LOADED.format("list[dict[str, str]]", "batch_size=64")),
     "a loader that pads its samples": ({}, LOADED.format("torch.Tensor", "batch_size=64, collate_fn=pad")),

@@ -32,14 +32,30 @@ def prepare(critic, states):
     values = critic(states)
     return values.detach()
 """
+SAMPLED = """
+import torch
+from torch.utils.data import BatchSampler, SubsetRandomSampler
+def update(critic, buffer, returns):
+    states = buffer.states()
+    values = critic(states)
+    for index in {}:
+        (critic(states[index]) - returns[index]).mean().backward()
+    return values
+"""
 
 LIKELY = {
+    "a rollout that a sampler splits": (
+        {"RO001"},
+        {},
+        SAMPLED.format("BatchSampler(SubsetRandomSampler(range(2048)), 64, False)"),
+    ),
     "epochs on everything by a function": ({"RO002"}, {}, VALIDATED.format("print(model(data))")),
     "values of a rollout that is simulated": ({"RO001"}, {}, SIMULATED.format("simulated")),
     "values of a named rollout": ({"RO001"}, {}, REMEMBERING.format("torch", "prepare", "states", "states")),
     "values in a mode with gradients": ({"RO001"}, {}, IN_MODE.format("enable_grad")),
 }
 UNLIKELY = {
+    "single states": ({}, SAMPLED.format("range(batch_size)")),
     "epochs that validate without gradients": (
         {},
         VALIDATED.format("with torch.no_grad():\n        print(model(data))"),
