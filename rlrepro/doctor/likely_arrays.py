@@ -27,6 +27,7 @@ from rlrepro.doctor.project import Definition, Project
 # Names of lists with one observation per agent or environment.
 PER_AGENT = re.compile(r"obss$|obs_n$|(obs|observations?|states?)_(list|lst)$")
 READS = ("reset", "get_obs", "get_state", "get_observation", "current_state")  # methods of environments
+SINGLE = {"loss", "losses", "score", "scores", "reward", "rewards", "mean", "sum", "max", "min", "norm"}
 FILLS = ("append", "extend")
 MAX_CANDIDATES = 20  # calls of a function, or values of a variable, that are examined
 DEPTH = 3  # of nested lists; callers are only examined at the top level
@@ -66,7 +67,8 @@ def _is_observation(name: str) -> bool:
 def _is_likely_array(module: Module, node) -> bool:
     if isinstance(node, ast.Call):
         is_read = last_name(node.func) in READS and not (node.args or node.keywords)
-        return is_read or is_array(module, node)
+        is_copied = last_name(node.func) == "numpy" and not words_of(ast.unparse(node)) & SINGLE  # x.cpu().numpy()
+        return is_read or is_copied or is_array(module, node)
     if isinstance(node, ast.Subscript) and not is_text(node.slice):
         return _is_observation(last_name(node.value)) or last_name(node.value) in SHORT_NAMES
     if isinstance(node, ast.Name | ast.Attribute) and _is_observation(last_name(node)):
