@@ -113,12 +113,19 @@ def _adds_arrays(module: Module, project: Project, call: ast.Call, depth: int) -
 def _assigns_arrays(module: Module, project: Project, assignment: ast.Assign, value, name: str, depth: int) -> bool:
     """Whether a value that an assignment gives to a variable is a list of arrays."""
     if value is TRANSPOSED:
-        return _is_observation(name.split(".")[-1])
+        return _is_observation(name.split(".")[-1]) or _is_state_of_tuple(assignment, name)
     if value is assignment.value and isinstance(value, ast.Call):
         target = assignment.targets[0]
         names = [ast.unparse(part) for part in target.elts] if isinstance(target, ast.Tuple) else []
         return name in names and _is_sample(module, project, value, names.index(name), depth)
     return likely_arrays(module, project, value, depth - 1) is not None
+
+
+def _is_state_of_tuple(assignment: ast.Assign, name: str) -> bool:
+    """Whether a variable is the s or S1 of s, a, r, s_ = zip(*samples) or S0, A0, R1, S1 = zip(*samples)."""
+    targets = [ast.unparse(part) for target in assignment.targets for part in getattr(target, "elts", ())]
+    letters = {target: target.lower().strip("0123456789_") for target in targets}
+    return letters.get(name) == "s" and {"a", "r"} <= {*letters.values()}
 
 
 def _is_library_result(module: Module, value) -> bool:
