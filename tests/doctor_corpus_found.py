@@ -4,7 +4,7 @@ LIKELY    title: (codes, releases, text)
 UNLIKELY  title: (releases, text)
 """
 
-from .doctor_corpus import datasets
+from .doctor_corpus import datasets, likely_rollouts
 
 EPISODE = """
 import numpy as np
@@ -72,6 +72,8 @@ batch = memory.sample(32)
 x = torch.tensor(batch.{})
 """
 RESETS = "import torch\nstarts = [{} for env in envs]\nx = torch.FloatTensor(starts)"
+LETTERS = "import torch\nS0, A0, R1, S1 = zip(*random.sample(memory, 32))\nx = torch.tensor({}, dtype=torch.float)"
+RESULTS = "import torch\nfor x in batches:\n    results.append({}.cpu().numpy())\ny = torch.tensor(results)"
 POSITIONS = "import torch\n{} = torch.FloatTensor([sample[0] for sample in samples]).to(device)"
 
 DETACHED = """
@@ -176,6 +178,8 @@ LIKELY = datasets.LIKELY | {
     "a sampler that returns lists that it filled": ({"TO001"}, {}, SAMPLER.format("observations")),
     "a sampler that returns a named tuple": ({"TO001"}, {}, NAMED_TUPLE.format("next_state")),
     "the first observations of several environments": ({"TO001"}, {}, RESETS.format("env.reset()")),
+    "states by a letter and a number": ({"TO001"}, {}, LETTERS.format("S1")),
+    "a list of results from the GPU": ({"TO001"}, {}, RESULTS.format("output")),
     "states by their position": ({"TO001"}, {}, POSITIONS.format("s")),
     "an advantage module": (
         {"RO001"},
@@ -205,6 +209,8 @@ UNLIKELY = datasets.UNLIKELY | {
     "a sampler that returns an array of what it filled": ({}, SAMPLER.format("np.array(observations)")),
     "rewards of a named tuple": ({}, NAMED_TUPLE.format("reward")),
     "the first scores of several environments": ({}, RESETS.format("0.0")),
+    "rewards by a letter and a number": ({}, LETTERS.format("R1")),
+    "a list of losses from the GPU": ({}, RESULTS.format("loss.mean()")),
     "rewards by their position": ({}, POSITIONS.format("r")),
     "rewards of transitions with a short name": ({}, "import torch\nr = torch.Tensor([s[2] for s in samples])"),
     "an advantage module of another library": (
@@ -225,3 +231,6 @@ UNLIKELY = datasets.UNLIKELY | {
     "one process beside a parent that waits": ({}, BESIDE.format("print(loss)")),
     "a setting against anomaly detection": ({}, 'config = {"lr": 1e-3, "set_detect_anomaly": False}'),
 }
+
+LIKELY |= likely_rollouts.LIKELY
+UNLIKELY |= likely_rollouts.UNLIKELY

@@ -35,6 +35,20 @@ def test_the_release_is_the_one_that_the_project_pins(tmp_path, name, text, conf
     assert [finding.confidence for finding in findings] == ([confidence] if confidence else [])
 
 
+@pytest.mark.parametrize("version, confidence", [("0.4.4", None), ("0.5.1", "high"), ("1.1.0", None), ("?", "low")])
+def test_a_program_uses_the_release_whose_source_lies_beside_it(tmp_path, version, confidence):
+    (tmp_path / "requirements.txt").write_text("tianshou>=0.4")
+    for name, text in (
+        ("tianshou/__init__.py", f'from tianshou import data\n__version__ = "{version}"'),
+        ("examples/discrete/ppo.py", PPO),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    findings = examine([tmp_path], select=["TS001"]).findings
+    assert [finding.confidence for finding in findings] == ([confidence] if confidence else [])
+    assert confidence != "high" or "the project contains tianshou 0.5.1" in findings[0].message
+
+
 def test_the_nearest_pin_counts(tmp_path):
     for folder, release in (("old", "1.0.0"), ("new", "1.1.0")):
         (tmp_path / folder).mkdir()

@@ -1,9 +1,10 @@
 """The functions that a call can reach, across the modules of a project."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, words_of
+from rlrepro.doctor.instances import class_of
 from rlrepro.doctor.lone_workers import walk_all_ranks
 from rlrepro.doctor.project import Definition, Project
 
@@ -17,14 +18,16 @@ LEARNER |= {"model", "net", "network", "dqn", "ppo", "sac", "ddpg", "td3", "a2c"
 class Reachable:
     """The functions of the project that may run when one of them is called, in processes of all ranks.
 
-    Since the types of variables are unknown, a method call reaches the methods of that name in every class that is
-    instantiated on the way (rapid type analysis).
+    Where the type of a variable is unknown, a method call reaches the methods of that name in every class that is
+    instantiated on the way (rapid type analysis) or whose instances are `passed`.
     """
 
-    def __init__(self, project: Project, start: Definition):
+    def __init__(self, project: Project, start: Definition, passed: Iterable[Definition] = ()):
         self.project = project
         self.functions, self.classes = {}, {}  # node: module; dicts keep the order
         self._methods = set()
+        for cls in passed:
+            self._add_class(cls, is_created=False)
         if cls := start.module.class_around(start.node):
             self._add_class(Definition(start.module, cls))
         self._add(start)
@@ -55,21 +58,28 @@ class Reachable:
             self._add_class(target)
         elif target is not None and isinstance(target.node, FUNCTIONS):
             self._add(target)
-        elif isinstance(call.func, ast.Attribute) and call.func.attr not in self._methods and _is_specific(call.func):
-            self._methods.add(call.func.attr)
-            for cls, cls_module in tuple(self.classes.items()):
-                self._add_method(Definition(cls_module, cls), call.func.attr)
+        elif isinstance(call.func, ast.Attribute):
+            self._follow_method(module, call.func)
 
-    def _add_class(self, cls: Definition) -> None:
+    def _follow_method(self, module: Module, method: ast.Attribute) -> None:
+        if method.attr not in self._methods and _is_specific(method):
+            self._methods.add(method.attr)
+            for cls, cls_module in tuple(self.classes.items()):
+                self._add_method(Definition(cls_module, cls), method.attr)
+        cls = class_of(module, self.project, method.value)
+        if cls is not None and (definition := self.project.method(cls, method.attr)):
+            self._add(definition)
+
+    def _add_class(self, cls: Definition, *, is_created: bool = True) -> None:
         if cls.node in self.classes or len(self.classes) >= MAX_FUNCTIONS:
             return
         self.classes[cls.node] = cls.module
-        for name in ("__init__", "__call__", "forward", *self._methods):
+        for name in (*(("__init__", "__call__", "forward") if is_created else ()), *self._methods):
             self._add_method(cls, name)
         for base in cls.node.bases:
             base_class = self.project.definition(cls.module, base)
             if base_class is not None and isinstance(base_class.node, ast.ClassDef):
-                self._add_class(base_class)
+                self._add_class(base_class, is_created=is_created)
 
     def _add_method(self, cls: Definition, name: str) -> None:
         for node in cls.node.body:

@@ -3,24 +3,33 @@
 import ast
 import re
 
-from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk
+from rlrepro.doctor.arrays import is_array
+from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, last_name, walk
+from rlrepro.doctor.instances import passed_arguments
 from rlrepro.doctor.minibatches import PARTS, split_from
 from rlrepro.doctor.project import Definition, Project
 
 # Reading files and changing samples at random have to be done sample by sample.
 TEXTS = re.compile(r"\b(str|[Dd]ict)\b")
-FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|rand|h5|join\(")
+FETCHES = re.compile(r"open|load|read|Image|transform|augment|token|pad|rand|h5|join\(")
 
 
 def is_in_memory(module: Module, project: Project, dataset, seen: set | None = None) -> bool:
-    """Whether a data set is an instance of a class in the project that only indexes tensors, or part of one. `seen` has
-    the calls that were already examined."""
+    """Whether a data set is an instance of a class in the project that only indexes tensors, part of one, or a list of
+    tuples of tensors. `seen` has the expressions that were already examined."""
     seen = set() if seen is None else seen
-    if isinstance(dataset, ast.Name):
-        dataset = module.stores.get(dataset.id) or split_from(module, dataset.id)
-    if not isinstance(dataset, ast.Call) or dataset in seen:
+    if dataset in seen:
         return False
     seen.add(dataset)
+    if isinstance(dataset, ast.Name) and (value := module.stores.get(dataset.id) or split_from(module, dataset.id)):
+        return is_in_memory(module, project, value, seen)
+    if isinstance(dataset, ast.Name | ast.Attribute):
+        arguments = passed_arguments(module, project, dataset)
+        return any(is_in_memory(caller, project, argument, seen) for caller, argument in arguments)
+    if not isinstance(dataset, ast.Call):
+        return False
+    if last_name(dataset.func) == "list" and dataset.args:
+        return _has_tensors(module, dataset.args[0])
     if last_name(dataset.func) in PARTS and dataset.args:
         source = dataset.args[0]
         is_tensor_dataset = isinstance(source, ast.Name) and any(module.calls("torch", "TensorDataset"))
@@ -35,6 +44,15 @@ def is_in_memory(module: Module, project: Project, dataset, seen: set | None = N
         for method in project.methods_named(module, dataset.func.attr)
         for node in walk(method.node)
     )
+
+
+def _has_tensors(module: Module, zipped) -> bool:
+    """Whether `zip(states, returns)` combines observations, or what a torch call returned."""
+    if not isinstance(zipped, ast.Call) or last_name(zipped.func) != "zip":
+        return False
+    values = (module.stores.get(last_name(part), part) for part in zipped.args)
+    names = (module.name(call.func) or "" for value in values for call in calls_in(value))
+    return any(is_array(module, part) for part in zipped.args) or any(name.startswith("torch.") for name in names)
 
 
 def _only_indexes(project: Project, cls: Definition) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, calls_in, names_in, walk, words_of
 from rlrepro.doctor.likely_rollouts import NOT_ROLLOUT, SEVERAL, Place, is_several, measured, passed
-from rlrepro.doctor.minibatches import learns, method_of_self
-from rlrepro.doctor.networks import is_network
+from rlrepro.doctor.minibatches import learns, method_of_self, takes_parts
+from rlrepro.doctor.networks import is_network, is_without_graph
 from rlrepro.doctor.project import Project
 
 EPOCHS = re.compile(r"epoch|iter|updates?\b|updates?_(per|steps|times?|num)|num_updates|reuse|optim_", re.IGNORECASE)
@@ -42,13 +42,17 @@ def _rollout_variables(function, loop) -> set[str]:
 
 
 def _in_callees(module: Module, project: Project, loop, rollouts: set[str]) -> Iterator[Place]:
-    """The first network call in each function of the module that the loop calls with one of these variables."""
+    """The first network call with gradients in each function of the module that the loop calls with one of these
+    variables, unless the function goes over them part by part."""
     for call in calls_in(loop):
         target = method_of_self(module, project, call) or project.definition(module, call.func)
         if target is None or not isinstance(target.node, FUNCTIONS) or target.module is not module:
+            continue
+        if takes_parts(target.node):
             continue
         received = {name for name, arg in passed(target, call) if ast.unparse(arg) in rollouts}
         for node in walk(target.node):  # obs, act = data["obs"], data["act"]
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and names_in(node.value) & received:
                 received |= set().union(*map(names_in, node.targets))
-        yield from [*measured(module, target.node, received)][:1] if received else ()
+        places = measured(module, target.node, received) if received else ()
+        yield from [place for place in places if not is_without_graph(module, place[0])][:1]

@@ -27,6 +27,7 @@ from rlrepro.doctor.project import Definition, Project
 # Names of lists with one observation per agent or environment.
 PER_AGENT = re.compile(r"obss$|obs_n$|(obs|observations?|states?)_(list|lst)$")
 READS = ("reset", "get_obs", "get_state", "get_observation", "current_state")  # methods of environments
+SINGLE = {"loss", "losses", "score", "scores", "reward", "rewards", "mean", "sum", "max", "min", "norm"}
 FILLS = ("append", "extend")
 MAX_CANDIDATES = 20  # calls of a function, or values of a variable, that are examined
 DEPTH = 3  # of nested lists; callers are only examined at the top level
@@ -66,7 +67,8 @@ def _is_observation(name: str) -> bool:
 def _is_likely_array(module: Module, node) -> bool:
     if isinstance(node, ast.Call):
         is_read = last_name(node.func) in READS and not (node.args or node.keywords)
-        return is_read or is_array(module, node)
+        is_copied = last_name(node.func) == "numpy" and not words_of(ast.unparse(node)) & SINGLE  # x.cpu().numpy()
+        return is_read or is_copied or is_array(module, node)
     if isinstance(node, ast.Subscript) and not is_text(node.slice):
         return _is_observation(last_name(node.value)) or last_name(node.value) in SHORT_NAMES
     if isinstance(node, ast.Name | ast.Attribute) and _is_observation(last_name(node)):
@@ -111,12 +113,19 @@ def _adds_arrays(module: Module, project: Project, call: ast.Call, depth: int) -
 def _assigns_arrays(module: Module, project: Project, assignment: ast.Assign, value, name: str, depth: int) -> bool:
     """Whether a value that an assignment gives to a variable is a list of arrays."""
     if value is TRANSPOSED:
-        return _is_observation(name.split(".")[-1])
+        return _is_observation(name.split(".")[-1]) or _is_state_of_tuple(assignment, name)
     if value is assignment.value and isinstance(value, ast.Call):
         target = assignment.targets[0]
         names = [ast.unparse(part) for part in target.elts] if isinstance(target, ast.Tuple) else []
         return name in names and _is_sample(module, project, value, names.index(name), depth)
     return likely_arrays(module, project, value, depth - 1) is not None
+
+
+def _is_state_of_tuple(assignment: ast.Assign, name: str) -> bool:
+    """Whether a variable is the s or S1 of s, a, r, s_ = zip(*samples) or S0, A0, R1, S1 = zip(*samples)."""
+    targets = [ast.unparse(part) for target in assignment.targets for part in getattr(target, "elts", ())]
+    letters = {target: target.lower().strip("0123456789_") for target in targets}
+    return letters.get(name) == "s" and {"a", "r"} <= {*letters.values()}
 
 
 def _is_library_result(module: Module, value) -> bool:

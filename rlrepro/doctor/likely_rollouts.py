@@ -24,7 +24,12 @@ MODULE = {"module", "estimator", "net", "network"}
 SEVERAL = {"states", "observations", "obses", "obss", "batch", "traj", "trajectory", "rollout", "memory", "episode"}
 SEVERAL |= {"rollouts", "trajectories", "data", "buffer", "storage", "samples"}
 NOT_ROLLOUT = {"target", "next", "last", "sample", "sampled", "mini", "minibatch", "mb", "expert"}
-ACTS = re.compile(r"_?(act|select|choose|get|predict|step|sample|explore|eval|test|play|search|plan)|__call__")
+RECURRENT = {"rnn", "lstm", "gru", "hidden", "recurrent"}  # in the name of a recurrent network's state
+OTHER_FRAMEWORKS = {"chainer", "flax", "jax", "mindspore", "mlx", "paddle", "tensorflow"}
+ACTS = re.compile(
+    r"_?(batch_)?(act|select|choose|get|predict|step|sample|explore|eval|test|play|search|plan|compute_\w*action)"
+    r"|__call__"
+)
 LOADS = re.compile(r"loader|dataset", re.IGNORECASE)
 JOINS = ("cat", "concat", "hstack", "concatenate")
 MEASURES = re.compile(r"_?(compute|evaluate|eval|calculate)_\w*(loss|kl|entrop|value|log)|evaluate_log_\w+")
@@ -45,6 +50,8 @@ def advantages(module: Module) -> Iterator[Place]:
 
 def kept_as_values(module: Module) -> Iterator[Place]:
     """Calls that record a graph although the result is detached: `v = critic(states)`, then `v.detach()`."""
+    if module.packages() & OTHER_FRAMEWORKS and "torch" not in module.packages():
+        return
     for node in module.nodes[ast.Assign]:
         call = node.value
         if not isinstance(call, ast.Call) or not is_network(module, call.func) or is_without_graph(module, call):
@@ -52,13 +59,26 @@ def kept_as_values(module: Module) -> Iterator[Place]:
         function = module.function(call)
         several = (ast.unparse(arg) for arg in arguments(call) if is_several(arg))
         text = next((text for text in several if text not in _counts(function)), None)
-        if text is None or ACTS.match(getattr(function, "name", "")) or words_of(ast.unparse(call.func)) & NOT_ROLLOUT:
+        if (
+            text is None
+            or _is_current(module, call, text)
+            or ACTS.match(getattr(function, "name", ""))
+            or words_of(ast.unparse(call.func)) & NOT_ROLLOUT
+        ):
             continue
         loops = {*module.loops(call)}
         steps = (step for step in calls_in(function) if is_gradient_step(step))
         is_learned_from = any({*module.loops(step)} <= loops for step in steps)
         if not is_learned_from and _is_detached(module, function, node):
             yield call, text
+
+
+def _is_current(module: Module, call: ast.Call, name: str) -> bool:
+    """Whether the loop around a call assigns this variable after it, for the next iteration: then it holds the current
+    states of several environments."""
+    loop = next(iter(module.loops(call)), None)
+    stores = (node for node in walk(loop) if isinstance(getattr(node, "ctx", None), ast.Store)) if loop else ()
+    return any(node.lineno > call.lineno and ast.unparse(node) == name for node in stores)
 
 
 def _counts(function) -> set[str]:
@@ -72,7 +92,7 @@ def is_several(arg) -> bool:
     if isinstance(arg, ast.Subscript) and isinstance(arg.slice, ast.Slice):
         return True
     words = words_of(last_name(without_views(arg)))
-    return bool(words & SEVERAL) and not words & NOT_ROLLOUT
+    return bool(words & SEVERAL) and not words & (NOT_ROLLOUT | RECURRENT)
 
 
 def _is_detached(module: Module, function, assignment: ast.Assign) -> bool:

@@ -196,7 +196,8 @@ def _split_by_indexing(learning: LearningLoop) -> None:
     """x[start:start + 64], and x[index] where the index is a slice, a random draw, or yielded by a sampler."""
     loop = learning.loop
     loop_variables = names_in(loop.target)  # these change in every iteration
-    by_sampler = bool(SAMPLERS.search(ast.unparse(loop.iter))) and "range(" not in ast.unparse(loop.iter)
+    iterable = ast.unparse(loop.iter)  # a sampler yields several indices, unlike range
+    by_sampler = bool(SAMPLERS.search(iterable)) and ("range(" not in iterable or "Sampler(" in iterable)
     selectors = set(loop_variables) if by_sampler else set()
     assigned = set()  # within the loop
     for node in _in_order(loop.body):

@@ -1,6 +1,7 @@
 """Recognize calls of networks by their names."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlrepro.doctor.ast_index import Module, last_name, walk, words_of
@@ -30,15 +31,18 @@ METHODS |= {"get_distribution", "get_action_log_prob", "get_log_prob", "action_l
 KNOWN = {"torch", "numpy", "tianshou", "torchrl", "gym", "gymnasium", "random", "math"}
 
 
+GRADIENTS_OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False)")
+
+
 def is_without_graph(module: Module, call: ast.Call) -> bool:
-    """Whether the call is under no_grad. Without a graph, a rollout of usual length takes little memory."""
+    """Whether the call is under no_grad or similar. Without a graph, a rollout of usual length takes little memory."""
     parts = (
         part
         for node in module.ancestors(call)
         for name in ("items", "decorator_list")
         for part in getattr(node, name, ())
     )
-    return any("no_grad" in ast.unparse(part) for part in parts)
+    return any(GRADIENTS_OFF.search(ast.unparse(part)) for part in parts)
 
 
 def network_calls(module: Module, function, words=frozenset(NETWORK)) -> Iterator[ast.Call]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlrepro.doctor.ast_index import FUNCTIONS, Module, last_name, walk
+from rlrepro.doctor.instances import class_of
 from rlrepro.doctor.lone_workers import is_one_by_default, number_of_iterations
 from rlrepro.doctor.project import Definition, Project
 
@@ -148,6 +149,8 @@ def _target(module: Module, project: Project, node) -> Definition | None:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         cls = module.class_around(node)
         return project.method(Definition(module, cls), node.attr) if cls else None
+    if isinstance(node, ast.Attribute) and (cls := class_of(module, project, node.value)):
+        return project.method(cls, node.attr)
     definition = project.definition(module, node) if node is not None else None
     if definition is not None and isinstance(definition.node, FUNCTIONS):
         return definition

@@ -21,6 +21,7 @@ RELEASES = {
     "ray": "2.9.3 2.10.0 2.40.0 2.50.0 2.60.0",
 }
 METADATA = re.compile(r"^# /// script$((?:\n#(?: .*)?)+?)\n# ///$", re.MULTILINE)  # as in PEP 723
+OF_SOURCE = re.compile(r"^__version__\s*=\s*['\"](\d+(?:\.\d+)*)['\"]", re.MULTILINE)
 # API that only some releases have: a pattern for full imported names, and the releases.
 ONLY_IN = {
     "tianshou": (
@@ -58,7 +59,7 @@ class Versions:
         """The specifier for this file, and the reason."""
         if library in self._overrides:
             return self._overrides[library], f"this is {library} {self._overrides[library]}".replace("==", "")
-        specifier, reason = self._pinned(module, library) or (SpecifierSet(), "")
+        specifier, reason = self._contained(module, library) or self._pinned(module, library) or (SpecifierSet(), "")
         names = sorted({*module.imports.values(), *module.stars})
         for pattern, only in ONLY_IN.get(library, ()):
             name = next((name for name in names if re.fullmatch(pattern, name)), None)
@@ -72,6 +73,15 @@ class Versions:
         listed = [Version(text) for text in RELEASES.get(library, "").split()]
         newer = [Version(text) for text in exact if not listed or Version(text) > listed[-1]]  # no others exist
         return [release for release in (*listed, *newer) if specifier.contains(release, prereleases=True)]
+
+    def _contained(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
+        """The release whose source the project contains, as a fork does: its programs import that."""
+        root = self._root.absolute() if self._root else None
+        folders = [folder for folder in module.path.absolute().parents if root and folder.is_relative_to(root)]
+        sources = (folder / library / "__init__.py" for folder in folders)
+        source = next((path for path in sources if path.is_file()), None)
+        match = OF_SOURCE.search(source.read_text(errors="replace")) if source else None
+        return (SpecifierSet(f"=={match[1]}"), f"the project contains {library} {match[1]}") if match else None
 
     def _pinned(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
         """The pin in the file itself (a notebook's `!pip install`, a script's metadata), otherwise the one in the

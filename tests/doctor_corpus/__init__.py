@@ -5,7 +5,7 @@ INNOCENT  title: (releases, text)
 DOUBTFUL, BROKEN  title: (code, files, change): a finding of low confidence, and files after which it has more
 """
 
-from . import actions, processes, rllib, rollouts, tensors, threads, tianshou, torchrl
+from . import actions, instances, processes, rllib, rollouts, tensors, threads, tianshou, torchrl
 from .broken import BROKEN
 from .doubtful import DOUBTFUL
 
@@ -18,6 +18,6 @@ def _together(*parts):
     return {title: part[title] for part in parts for title in part}
 
 
-_SUBJECTS = (tianshou, torchrl, processes, threads, actions, rollouts, tensors, rllib)
+_SUBJECTS = (tianshou, torchrl, processes, instances, threads, actions, rollouts, tensors, rllib)
 TROUBLED = _together(*(subject.TROUBLED for subject in _SUBJECTS))
 INNOCENT = _together(*(subject.INNOCENT for subject in _SUBJECTS))

@@ -6,6 +6,7 @@ from rlrepro.doctor.ast_index import FUNCTIONS, last_name
 from rlrepro.doctor.call_graph import Reachable
 from rlrepro.doctor.edits import before_imports
 from rlrepro.doctor.finding import rule
+from rlrepro.doctor.instances import passed_classes
 from rlrepro.doctor.likely_processes import likely_work
 from rlrepro.doctor.lone_workers import is_locked
 from rlrepro.doctor.process_starts import process_starts
@@ -43,7 +44,7 @@ def no_limit(module, project):
     for start in process_starts(module, project):
         if start.target is None or start.call in seen:
             continue
-        reached = Reachable(project, start.target)
+        reached = Reachable(project, start.target, passed_classes(module, project, start.call))
         work = workload_of(project, module, start.target, reached, start.method) if start.several else None
         if work is None and (work := likely_work(project, module, start, reached)):
             if not is_limited(module, project, reached, start):
