@@ -70,6 +70,8 @@ def kind_of(config: Mapping, spaces: dict) -> dict | None:
     extra_names = config.keys() - {"env", "seed", *ignored, *parameters()}
     if any(name not in defaults or config[name] != defaults[name] for name in extra_names):
         return None
+    if config.get("seed", 0) is None:  # PPO then draws without a seed, but members of an ensemble have one each
+        return None
     env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
     try:
         if env not in spaces:
