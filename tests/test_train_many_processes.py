@@ -176,6 +176,8 @@ def fork(ending):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only Unix has fork")
 def test_a_fork_that_leaves_the_function_does_not_answer_in_place_of_the_run(capfd):
-    outcomes = train_many(fork, [{"ending": ending} for ending in ("return", "raise", "exit")], n_jobs=1, progress=False)
+    outcomes = train_many(
+        fork, [{"ending": ending} for ending in ("return", "raise", "exit")], n_jobs=1, progress=False
+    )
     assert [outcome.value for outcome in outcomes] == [("parent", 0), ("parent", 1), ("parent", 3)]
     assert "ValueError: in the fork" in capfd.readouterr().err

@@ -32,8 +32,8 @@ def check_configs(configs: Sequence, device) -> None:
             raise ValueError(f"config {index} must map PPO's parameters and env to values; found {config!r}")
         if not callable(config["env"]) and not isinstance(config["env"], str):
             raise ValueError(
-                f"env of config {index} must be an id or a function that makes an environment, found {config['env']!r}: "
-                "pass lambda: gym.make(...)"
+                f"env of config {index} must be an id or a function that makes an environment, found "
+                f"{config['env']!r}: pass lambda: gym.make(...)"
             )
         for name in config.keys() & set(ENSEMBLE_ONLY):
             raise ValueError(

@@ -97,8 +97,8 @@ def sweep(
                     replies |= zip(task, outcome.value or [Reply(None, outcome.error, outcome.seconds)], strict=True)
             tasks = retries
     if errors := [error for index in missing if (error := replies[index].ensemble_error) is not None]:
-        last_line = errors[-1].strip().splitlines()[-1]
-        warnings.warn(f"{len(errors)} configs were trained alone, since an ensemble failed: {last_line}", stacklevel=2)
+        reason = neighbour("train_many.failures").reason(errors[-1])
+        warnings.warn(f"{len(errors)} configs were trained alone, since an ensemble failed: {reason}", stacklevel=2)
     return [
         pool.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
         for index, config in enumerate(configs)
