@@ -4,10 +4,13 @@ import operator
 import pickle
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
+
+from .configs import RegisteredEnv
 from .groups import SHARED, halves, kind_of, makes_vector_env, parameters
 from .neighbours import neighbour
 
@@ -33,10 +36,10 @@ class Reply:
 
 
 def run_task(payload: bytes) -> list[Reply]:
-    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are written to the
-    folder under their keys, unless these are None, as soon as the task has finished."""
-    configs, keys, folder, total_timesteps, device = pickle.loads(payload)
-    replies = _train(configs, total_timesteps, device)
+    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device, callback); results are
+    written to the folder under their keys, unless these are None, as soon as the task has finished."""
+    configs, keys, folder, *options = pickle.loads(payload)
+    replies = _train(configs, *options)
     results = neighbour("train_many.result_folder").ResultFolder(folder)  # the sweep holds its lock
     for key, reply in zip(keys, replies, strict=True):
         if key is not None and reply.error is None:
@@ -44,21 +47,21 @@ def run_task(payload: bytes) -> list[Reply]:
     return replies
 
 
-def _train(configs: list[Mapping], total_timesteps: int, device, ensemble_error: str | None = None) -> list[Reply]:
+def _train(configs: list[Mapping], total_timesteps: int, device, callback=None, ensemble_error=None) -> list[Reply]:
     start = time.monotonic()
     try:
         is_ensemble = len(configs) > 1 or makes_vector_env(configs[0]["env"])
-        trained = (_train_ensemble if is_ensemble else _train_alone)(configs, total_timesteps, device)
+        trained = (_train_ensemble if is_ensemble else _train_alone)(configs, total_timesteps, device, callback)
     except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
         error = traceback.format_exc()  # of one of them; the others still have to be trained
-        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, error)]
+        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, callback, error)]
     seconds = (time.monotonic() - start) / len(configs)
     return [Reply(result, None, seconds, None if is_ensemble else ensemble_error) for result in trained]
 
 
-def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained]:
     options = {
         name: configs[0].get(name, default) if name in SHARED else [config.get(name, default) for config in configs]
         for name, default in parameters().items()
@@ -75,14 +78,19 @@ def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
     ensemble = ensemble_class(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
         is_logged = configs[0].get("tensorboard_log") is not None
-        ensemble.learn(total_timesteps, tensorboard_log=list(map(_log_folder, configs)) if is_logged else None)
+        ensemble.learn(
+            total_timesteps,
+            callback=callback and (lambda member: callback(_readable(configs[member]))),
+            tensorboard_log=list(map(_log_folder, configs)) if is_logged else None,
+        )
         return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
     finally:
         ensemble.close()
 
 
-def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_alone(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained]:
     from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import CallbackList, ConvertCallback
     from stable_baselines3.common.env_util import make_vec_env
 
     config = {**configs[0], "device": device}
@@ -92,10 +100,23 @@ def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
     envs = make_vec_env(config.pop("env"), n_envs)
     episodes = neighbour("ensemble_ppo.collector").Episodes()
     try:
-        model = PPO(policy, envs, **config).learn(total_timesteps, callback=_recorder(episodes))
+        callbacks = [ConvertCallback(_recorder(episodes))]
+        if callback is not None:
+            own = callback(_readable(configs[0]))
+            callbacks.append(CallbackList(own) if isinstance(own, list) else own)
+        model = PPO(policy, envs, **config).learn(total_timesteps, callback=callbacks)
         return [Trained(model.policy.to("cpu"), episodes)]
     finally:
         envs.close()
+
+
+def _readable(config: Mapping) -> dict:
+    """The config with the id of its environment, which `gym.make` then makes, also in this process."""
+    env = config["env"]
+    if isinstance(env, RegisteredEnv):
+        gym.registry.setdefault(env.spec.id, env.spec)
+        env = env.spec.id
+    return {**config, "env": env}
 
 
 def _log_folder(config) -> str:
