@@ -66,15 +66,13 @@ def check_device(device) -> torch.device:
     return device
 
 
-def check_minibatches(*, normalize_advantage: bool, **sizes: int) -> dict[str, int]:
-    """n_envs, n_steps, batch_size and n_epochs as Python's integers. Raises ValueError for sizes that Stable-Baselines3
-    refuses as well, and warns of a batch that can't be filled."""
+def check_minibatches(normalize_advantage: bool, sizes: dict[str, int]) -> list[int]:
+    """The sizes as Python's integers. Raises ValueError for invalid ones, and warns of a batch that can't be filled."""
     for name, size in sizes.items():
         if not hasattr(size, "__index__") or size < 1:
             raise ValueError(f"{name} must be a whole number of 1 or more, found {size!r}")
     sizes = {name: operator.index(size) for name, size in sizes.items()}  # torch refuses NumPy's integers as sizes
-    batch_size, n_steps = sizes["batch_size"], sizes["n_steps"]
-    transitions = sizes["n_envs"] * n_steps
+    batch_size, transitions = sizes["batch_size"], sizes["n_envs"] * sizes["n_steps"]
     if normalize_advantage and min(batch_size, transitions) < 2:
         raise ValueError(
             f"with normalize_advantage a minibatch must have at least 2 transitions, found batch_size={batch_size} in "
@@ -86,7 +84,7 @@ def check_minibatches(*, normalize_advantage: bool, **sizes: int) -> dict[str, i
             f"minibatch has only {transitions}",
             stacklevel=3,
         )
-    return sizes
+    return list(sizes.values())
 
 
 def warn_of_twins(seeds, hyperparameters, env) -> None:

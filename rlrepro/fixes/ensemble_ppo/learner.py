@@ -88,8 +88,7 @@ class EnsemblePPO:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
         self.seeds = check_seeds(seeds)
         sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
-        sizes = check_minibatches(**sizes, normalize_advantage=normalize_advantage)
-        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = sizes.values()
+        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = check_minibatches(normalize_advantage, sizes)
         self.normalize_advantage = normalize_advantage
         self.hyperparameters = Hyperparameters(len(self.seeds), {name: self._options[name] for name in LIMITS})
         warn_of_twins(self.seeds, self.hyperparameters, env)

@@ -7,7 +7,7 @@ from pathlib import Path
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-ENSEMBLE_ONLY = ("vec_normalize", "vectorization")  # parameters of EnsemblePPO that PPO does not have
+ENSEMBLE_ONLY = ("vectorization",)  # parameters of EnsemblePPO that a config can't have
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from .neighbours import neighbour
 
 IGNORED = ("device", "verbose", "tensorboard_log")  # they don't change what is learned; an ensemble has its own
-SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs")
+SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs", "vec_normalize")
 SMALLEST = 8  # members: a larger ensemble may be divided among processes, down to this size
 
 

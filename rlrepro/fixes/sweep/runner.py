@@ -40,7 +40,8 @@ def sweep(
             id, a function that makes an environment, or one that takes a number n and makes a VectorEnv of n
             environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call.
             `tensorboard_log` gets a folder config_0, config_1, ... for each config. An ensemble prints nothing, so
-            `verbose` is only for configs that are trained alone. `vec_normalize` is refused: only EnsemblePPO has it
+            `verbose` is only for configs that are trained alone. `vec_normalize` is as in EnsemblePPO; the `Trained`
+            then has `vec_env(venv)`, which wraps an environment in which to use the policy
         total_timesteps: for each config, in whole rollouts as in Stable-Baselines3
         callback: `callback(config)` makes a callback of Stable-Baselines3, such as its EvalCallback, for the run of
             this config, or a list of them. If it returns False, this run ends early, but not the others. The config has

@@ -18,10 +18,21 @@ from .neighbours import neighbour
 @dataclass
 class Trained:
     """The result of one run: Stable-Baselines3's policy, and the finished episodes with their `returns`, `lengths` and
-    `timesteps`, as in `EnsemblePPO.episodes[k]`."""
+    `timesteps`, as in `EnsemblePPO.episodes[k]`; with `vec_normalize`, also the contents of the file that its
+    VecNormalize's `save` would write."""
 
     policy: Any
     episodes: Any
+    normalize: bytes | None = None
+
+    def vec_env(self, venv):
+        """Stable-Baselines3's VecNormalize around `venv`, with this run's statistics; they stay as they are until you
+        set `training`. Raises ValueError for a run without `vec_normalize`."""
+        if self.normalize is None:
+            raise ValueError("vec_env(venv) needs a config with vec_normalize; this one does not normalize")
+        wrapped = pickle.loads(self.normalize)
+        wrapped.set_venv(venv)
+        return wrapped
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,10 @@ def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | 
             callback=callback and (lambda member: callback(_readable(configs[member]))),
             tensorboard_log=list(map(_log_folder, configs)) if is_logged else None,
         )
-        return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
+        return [
+            Trained(ensemble.policy(member), ensemble.episodes[member], _pickled(normalize))
+            for member, normalize in enumerate(_normalizers(ensemble))
+        ]
     finally:
         ensemble.close()
 
@@ -92,12 +106,16 @@ def _train_alone(configs, total_timesteps: int, device, callback: Callable | Non
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import CallbackList, ConvertCallback
     from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
 
     config = {**configs[0], "device": device}
     if config["seed"] is not None:
         config["seed"] = operator.index(config["seed"])  # environments refuse NumPy's integers
     policy, n_envs = config.pop("policy", "MlpPolicy"), config.pop("n_envs", 1)
+    normalize = config.pop("vec_normalize", False)
     envs = make_vec_env(config.pop("env"), n_envs)
+    if normalize is not False:
+        envs = normalize = VecNormalize(envs, **({} if normalize is True else normalize))
     episodes = neighbour("ensemble_ppo.collector").Episodes()
     try:
         callbacks = [ConvertCallback(_recorder(episodes))]
@@ -105,9 +123,25 @@ def _train_alone(configs, total_timesteps: int, device, callback: Callable | Non
             own = callback(_readable(configs[0]))
             callbacks.append(CallbackList(own) if isinstance(own, list) else own)
         model = PPO(policy, envs, **config).learn(total_timesteps, callback=callbacks)
-        return [Trained(model.policy.to("cpu"), episodes)]
+        return [Trained(model.policy.to("cpu"), episodes, _pickled(normalize))]
     finally:
         envs.close()
+
+
+def _normalizers(ensemble) -> list:
+    """The VecNormalize of each member; False if the ensemble does not normalize."""
+    if ensemble.normalize is None:
+        return [False] * len(ensemble)
+    spaces = neighbour("ensemble_ppo.observers.member").spaces_of(ensemble)
+    return [ensemble.vec_env(member, spaces) for member in range(len(ensemble))]
+
+
+def _pickled(normalize) -> bytes | None:
+    """This VecNormalize as its `save` writes it; None without one."""
+    if normalize is False:
+        return None
+    normalize.training = False
+    return pickle.dumps(normalize)
 
 
 def _readable(config: Mapping) -> dict:
