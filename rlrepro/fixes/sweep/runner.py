@@ -59,10 +59,10 @@ def sweep(
     If a member of an ensemble fails or ends its process, the others are trained again without it. The Outcome of a
     failed run has its traceback in `error`. Warns if configs of an ensemble that raised an error succeed alone.
 
-    Raises ValueError, before anything is trained, for a config without `env` or with a parameter that only EnsemblePPO
-    has, a device that does not exist, an invalid number, or, with `resume`, a config that can't be identified;
-    RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if the folders
-    `ensemble_ppo` and `train_many` are missing.
+    Raises ValueError, before anything is trained, for a config without `env`, with an environment instead of a function
+    that makes one, or with `vectorization`, which only EnsemblePPO has; a device that does not exist, an invalid
+    number, or, with `resume`, a config that can't be identified; RuntimeError if another call is using that folder, and
+    OSError if it can't be written to; ImportError if the folders `ensemble_ppo` and `train_many` are missing.
     """
     pool = neighbour("train_many")
     configs = list(configs)
