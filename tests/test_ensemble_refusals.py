@@ -62,7 +62,7 @@ def test_an_environment_that_raises_is_named():
         (["Pendulum-v1", "CartPole-v1"], {"seeds": [0, 1]}, "member 1 has"),
         (["Pendulum-v1"], {"seeds": [0, 1]}, "an environment for each of 2 members, found 1"),
         ("Pendulum-v1", {"seeds": []}, "seeds must be at least one"),
-        ("Pendulum-v1", {"seeds": [0], "n_steps": 0}, "n_steps must be at least 1, found 0"),
+        ("Pendulum-v1", {"seeds": [0], "n_steps": 0}, "n_steps must be a whole number of 1 or more, found 0"),
         ("Pendulum-v1", {"seeds": [0], "vectorization": "threads"}, "vectorization must be one of"),
         ("Blackjack-v1", {"seeds": [0]}, "observations must be vectors"),
         (

@@ -217,7 +217,8 @@ def test_a_config_may_come_twice_and_one_sweep_at_a_time_uses_a_folder(tmp_path)
         ({**SIZES, "learning_rate": threading.Lock()}, {"resume": "folder"}, "values and functions"),
         ({**SIZES, "policy_kwargs": torch.ones(3)}, {"resume": "folder"}, "values and functions"),
         (SIZES, {"n_jobs": 0}, "n_jobs must be"),
-        ({**SIZES, "vec_normalize": True}, {}, "config 0 .* found vec_normalize, which only EnsemblePPO has"),
+        ({**SIZES, "env": gym.make("Pendulum-v1")}, {}, r"env of config 0 .* pass lambda: gym.make\(...\)"),
+        ({**SIZES, "vectorization": "sync"}, {}, "config 0 .* found vectorization, which only EnsemblePPO has"),
         ({**SIZES, "device": "meta"}, {}, r"sweep's device, cpu, but config 0 has 'meta': .* sweep\(..., device=...\)"),
     ],
 )

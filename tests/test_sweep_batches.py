@@ -74,6 +74,21 @@ def test_a_seed_may_be_numpys(in_this_process, options):
     assert distance(outcome.value.policy, reference.policy) < 2e-6
 
 
+def test_configs_may_have_numpys_numbers_as_a_random_search_draws_them(in_this_process):
+    config = {**SIZES, **dict.fromkeys(("n_steps", "batch_size"), np.int64(32)), "n_epochs": np.int64(1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcomes = sweep([{**config, "gamma": np.float32(gamma)} for gamma in (0.9, 0.99)], 32, progress=False)
+    assert [outcome.error for outcome in outcomes] == [None] * 2 and in_this_process == [2]
+
+
+def test_configs_whose_seed_is_none_are_trained_alone_without_a_warning(in_this_process):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outcomes = sweep([{**SIZES, "seed": None}] * 2, 32, progress=False)
+    assert [outcome.error for outcome in outcomes] == [None] * 2 and in_this_process == [1, 1]
+
+
 def test_the_curves_of_each_config_have_their_own_folder(in_this_process, tmp_path):
     pytest.importorskip("tensorboard", reason="TensorBoard is not installed")
     configs = [*CONFIGS, {**SIZES, "use_sde": True}]

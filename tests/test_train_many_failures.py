@@ -1,11 +1,13 @@
 """What train_many and sweep print about configs that fail."""
 
 import re
+import traceback
 
 import gymnasium as gym
 import pytest
 
-from rlrepro.fixes import TrainingFailed, sweep, train_many
+from rlrepro.fixes import Outcome, TrainingFailed, sweep, table, train_many
+from rlrepro.fixes.train_many.failures import reason
 
 SIZES = {"n_steps": 64, "n_epochs": 1}
 
@@ -14,13 +16,31 @@ def refuse(name, data):
     raise RuntimeError(f"no {name}\nas requested")
 
 
+def test_the_reason_is_the_line_that_names_the_error():
+    error = ArithmeticError("not finite: tensor([[0.],\n        [nan]])\nas found")
+    if hasattr(error, "add_note"):
+        error.add_note("Raised in step() of the environment of member 0.")
+    try:
+        try:
+            refuse("model", None)
+        except RuntimeError:
+            raise error  # noqa: B904, for the traceback of both
+    except ArithmeticError:
+        text = traceback.format_exc()
+    assert reason(text) == "ArithmeticError: not finite: tensor([[0.],"
+    assert reason("what it returned can't be read:\n" + text) == "ArithmeticError: not finite: tensor([[0.],"
+    assert reason("the process was killed\n") == "the process was killed"
+    ended = Outcome({}, None, text, 1.0, 0)
+    assert table([ended])["error"].tolist() == ["ArithmeticError: not finite: tensor([[0.],"]
+
+
 @pytest.mark.slow
 def test_a_long_config_is_cut(capfd):
     config = {"name": "first", "data": bytes(10_000)}
     train_many(refuse, [config], n_jobs=1)
     output = capfd.readouterr().err
     (line,) = re.findall("failed: .*", output)
-    assert line.startswith("failed: {'name': 'first', 'data': b'") and line.endswith("...: as requested")
+    assert line.startswith("failed: {'name': 'first', 'data': b'") and line.endswith("...: RuntimeError: no first")
     assert len(line) < 240 and "refuse" in output
     with pytest.raises(TrainingFailed, match=r"the run with \{'name': 'first', .{,200}\.\.\. failed:\n"):
         train_many(refuse, [config], n_jobs=1, on_error="raise", progress=False)

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rlrepro.fixes import train_many
+
 SECONDS = 120  # for a script that starts processes on a busy machine; the runs' own children sleep for longer
 TIMEOUT = 4  # of a run
 
@@ -157,3 +159,25 @@ def test_an_interrupted_call_leaves_no_process_of_a_run(signal_name, kind, tmp_p
         left = remaining(tmp_path)
         process.kill()
     assert len(noted(tmp_path)) >= 2 and not left, left
+
+
+def fork(ending):
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        return "parent", os.waitstatus_to_exitcode(status)
+    if ending == "raise":
+        raise ValueError("in the fork")
+    if ending == "exit":
+        sys.exit(3)
+    return "fork", 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only Unix has fork")
+def test_a_fork_that_leaves_the_function_does_not_answer_in_place_of_the_run(capfd):
+    outcomes = train_many(
+        fork, [{"ending": ending} for ending in ("return", "raise", "exit")], n_jobs=1, progress=False
+    )
+    assert [outcome.value for outcome in outcomes] == [("parent", 0), ("parent", 1), ("parent", 3)]
+    assert "ValueError: in the fork" in capfd.readouterr().err

@@ -66,13 +66,13 @@ def check_device(device) -> torch.device:
     return device
 
 
-def check_minibatches(*, n_envs: int, n_steps: int, batch_size: int, n_epochs: int, normalize_advantage: bool) -> None:
-    """Raises ValueError for sizes that Stable-Baselines3 refuses as well, and warns of a batch that can't be filled."""
-    sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
+def check_minibatches(normalize_advantage: bool, sizes: dict[str, int]) -> list[int]:
+    """The sizes as Python's integers. Raises ValueError for invalid ones, and warns of a batch that can't be filled."""
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, found {size}")
-    transitions = n_envs * n_steps
+        if not hasattr(size, "__index__") or size < 1:
+            raise ValueError(f"{name} must be a whole number of 1 or more, found {size!r}")
+    sizes = {name: operator.index(size) for name, size in sizes.items()}  # torch refuses NumPy's integers as sizes
+    batch_size, transitions = sizes["batch_size"], sizes["n_envs"] * sizes["n_steps"]
     if normalize_advantage and min(batch_size, transitions) < 2:
         raise ValueError(
             f"with normalize_advantage a minibatch must have at least 2 transitions, found batch_size={batch_size} in "
@@ -84,6 +84,7 @@ def check_minibatches(*, n_envs: int, n_steps: int, batch_size: int, n_epochs: i
             f"minibatch has only {transitions}",
             stacklevel=3,
         )
+    return list(sizes.values())
 
 
 def warn_of_twins(seeds, hyperparameters, env) -> None:

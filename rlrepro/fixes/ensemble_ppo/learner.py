@@ -88,13 +88,12 @@ class EnsemblePPO:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
         self.seeds = check_seeds(seeds)
         sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
-        check_minibatches(**sizes, normalize_advantage=normalize_advantage)
-        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = sizes.values()
+        self.n_envs, self.n_steps, self.batch_size, self.n_epochs = check_minibatches(normalize_advantage, sizes)
         self.normalize_advantage = normalize_advantage
         self.hyperparameters = Hyperparameters(len(self.seeds), {name: self._options[name] for name in LIMITS})
         warn_of_twins(self.seeds, self.hyperparameters, env)
         self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
-        self.envs = make_envs(env, len(self), n_envs, vectorization)
+        self.envs = make_envs(env, len(self), self.n_envs, vectorization)
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
@@ -108,7 +107,7 @@ class EnsemblePPO:
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
         shape, options = self.observation_space.shape, {} if vec_normalize is True else vec_normalize
-        normalize = None if vec_normalize is False else MemberNormalize(len(self), n_envs, shape, **options)
+        normalize = None if vec_normalize is False else MemberNormalize(len(self), self.n_envs, shape, **options)
         self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes, self.stopped = self._collector.episodes, {}  # by stopped member: what Observers restores
 

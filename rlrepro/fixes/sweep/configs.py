@@ -7,7 +7,7 @@ from pathlib import Path
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-ENSEMBLE_ONLY = ("vec_normalize", "vectorization")  # parameters of EnsemblePPO that PPO does not have
+ENSEMBLE_ONLY = ("vectorization",)  # parameters of EnsemblePPO that a config can't have
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,16 @@ class RegisteredEnv:
 
 
 def check_configs(configs: Sequence, device) -> None:
-    """Raises ValueError for a config without `env`, with a parameter that only EnsemblePPO has, or with another
-    `device` than the sweep's."""
+    """Raises ValueError for a config without `env` or with an environment in its place, with a parameter that only
+    EnsemblePPO has, or with another `device` than the sweep's."""
     for index, config in enumerate(configs):
         if not isinstance(config, Mapping) or "env" not in config:
             raise ValueError(f"config {index} must map PPO's parameters and env to values; found {config!r}")
+        if not callable(config["env"]) and not isinstance(config["env"], str):
+            raise ValueError(
+                f"env of config {index} must be an id or a function that makes an environment, found "
+                f"{config['env']!r}: pass lambda: gym.make(...)"
+            )
         for name in config.keys() & set(ENSEMBLE_ONLY):
             raise ValueError(
                 f"config {index} must have parameters of Stable-Baselines3's PPO, found {name}, which only EnsemblePPO "

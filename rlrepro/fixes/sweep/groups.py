@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from .neighbours import neighbour
 
 IGNORED = ("device", "verbose", "tensorboard_log")  # they don't change what is learned; an ensemble has its own
-SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs")
+SHARED = ("n_envs", "n_steps", "batch_size", "n_epochs", "normalize_advantage", "policy_kwargs", "vec_normalize")
 SMALLEST = 8  # members: a larger ensemble may be divided among processes, down to this size
 
 
@@ -69,6 +69,8 @@ def kind_of(config: Mapping, spaces: dict) -> dict | None:
     ignored = IGNORED if is_logged else (*IGNORED, "stats_window_size")  # it changes only what is logged
     extra_names = config.keys() - {"env", "seed", *ignored, *parameters()}
     if any(name not in defaults or config[name] != defaults[name] for name in extra_names):
+        return None
+    if config.get("seed", 0) is None:  # PPO then draws without a seed, but members of an ensemble have one each
         return None
     env, shared = config["env"], {name: config.get(name, parameters()[name]) for name in SHARED}
     try:

@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ def sweep(
     configs: Iterable[Mapping[str, Any]],
     total_timesteps: int,
     *,
+    callback: Callable[[dict], Any] | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     threads: int | None = None,
@@ -39,24 +40,29 @@ def sweep(
             id, a function that makes an environment, or one that takes a number n and makes a VectorEnv of n
             environments, as `EnsemblePPO` expects it: this steps the environments of a whole ensemble in one call.
             `tensorboard_log` gets a folder config_0, config_1, ... for each config. An ensemble prints nothing, so
-            `verbose` is only for configs that are trained alone. `vec_normalize` is refused: only EnsemblePPO has it
+            `verbose` is only for configs that are trained alone. `vec_normalize` is as in EnsemblePPO; the `Trained`
+            then has `vec_env(venv)`, which wraps an environment in which to use the policy
         total_timesteps: for each config, in whole rollouts as in Stable-Baselines3
+        callback: `callback(config)` makes a callback of Stable-Baselines3, such as its EvalCallback, for the run of
+            this config, or a list of them. If it returns False, this run ends early, but not the others. The config has
+            its seed, and its own folder as `tensorboard_log`. The function is sent to the processes, and called again
+            if an ensemble has failed and its runs are repeated
         seed: for configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
         device: of all configs; "auto" is CUDA if that is available, and else the CPU. A config may have `device` too,
             if it is "auto" or the same
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
-            computed again. They are identified by the config, with the code of functions in it, `seed` and
+            computed again. They are identified by the config, with the code of functions in it, `seed`, `callback` and
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
             another folder. None keeps results until the end of the call; if it is interrupted, a message says where
 
     If a member of an ensemble fails or ends its process, the others are trained again without it. The Outcome of a
     failed run has its traceback in `error`. Warns if configs of an ensemble that raised an error succeed alone.
 
-    Raises ValueError, before anything is trained, for a config without `env` or with a parameter that only EnsemblePPO
-    has, a device that does not exist, an invalid number, or, with `resume`, a config that can't be identified;
-    RuntimeError if another call is using that folder, and OSError if it can't be written to; ImportError if the folders
-    `ensemble_ppo` and `train_many` are missing.
+    Raises ValueError, before anything is trained, for a config without `env`, with an environment instead of a function
+    that makes one, or with `vectorization`, which only EnsemblePPO has; a device that does not exist, an invalid
+    number, or, with `resume`, a config that can't be identified; RuntimeError if another call is using that folder, and
+    OSError if it can't be written to; ImportError if the folders `ensemble_ppo` and `train_many` are missing.
     """
     pool = neighbour("train_many")
     configs = list(configs)
@@ -64,10 +70,11 @@ def sweep(
     check_configs(configs, device)
     at_once = joblib.cpu_count() if n_jobs is None else neighbour("train_many.threads").at_least_one("n_jobs", n_jobs)
     seeded = [{"seed": seed, **config} for config in configs]
-    result_folder, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps)
+    result_folder, keys = neighbour("train_many.result_folder"), _keys(seeded, total_timesteps, callback)
     if resume is not None and None in keys:
         raise ValueError(
-            f"with resume, a config must consist of values and functions, found {configs[keys.index(None)]!r}"
+            "with resume, a config and callback must consist of values and functions, found "
+            f"{configs[keys.index(None)]!r}" + (f" and {callback!r}" if callback else "")
         )
     with result_folder.results_in(resume) as folder:
         replies = {index: reply for index, key in enumerate(keys) if key and (reply := folder.load(key)) is not None}
@@ -75,7 +82,7 @@ def sweep(
         tasks = divide([seeded[index] for index in missing], 1 if device.type == "cuda" else at_once)
         tasks = [[missing[index] for index in task] for task in tasks]
         copies = [sendable(config, index) for index, config in enumerate(seeded)]
-        common = folder.path, total_timesteps, device
+        common = folder.path, total_timesteps, device, callback
         while tasks:
             payloads = [
                 cloudpickle.dumps(([copies[index] for index in task], [keys[index] for index in task], *common))
@@ -97,8 +104,8 @@ def sweep(
                     replies |= zip(task, outcome.value or [Reply(None, outcome.error, outcome.seconds)], strict=True)
             tasks = retries
     if errors := [error for index in missing if (error := replies[index].ensemble_error) is not None]:
-        last_line = errors[-1].strip().splitlines()[-1]
-        warnings.warn(f"{len(errors)} configs were trained alone, since an ensemble failed: {last_line}", stacklevel=2)
+        reason = neighbour("train_many.failures").reason(errors[-1])
+        warnings.warn(f"{len(errors)} configs were trained alone, since an ensemble failed: {reason}", stacklevel=2)
     return [
         pool.Outcome(config, replies[index].value, replies[index].error, replies[index].seconds, seeded[index]["seed"])
         for index, config in enumerate(configs)
@@ -116,13 +123,13 @@ def _failures(outcome) -> list[tuple[Mapping, str]]:
     return [(config, reply.error) for config, reply in zip(configs, replies, strict=True) if reply.error is not None]
 
 
-def _keys(configs: list[Mapping], total_timesteps: int) -> list[str | None]:
+def _keys(configs: list[Mapping], total_timesteps: int, callback: Callable | None = None) -> list[str | None]:
     """A key for the result of each config, numbered because configs may be equal. None for one that can't be
     identified."""
-    counts, keys = Counter(), []
+    counts, keys, shared = Counter(), [], (total_timesteps, *([] if callback is None else [callback]))
     for config in configs:
         try:
-            key = neighbour("train_many.digest").identify((dict(config), total_timesteps))
+            key = neighbour("train_many.digest").identify((dict(config), *shared))
         except (pickle.PicklingError, AttributeError, TypeError, ValueError):
             keys.append(None)
             continue

@@ -4,10 +4,13 @@ import operator
 import pickle
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium as gym
+
+from .configs import RegisteredEnv
 from .groups import SHARED, halves, kind_of, makes_vector_env, parameters
 from .neighbours import neighbour
 
@@ -15,10 +18,21 @@ from .neighbours import neighbour
 @dataclass
 class Trained:
     """The result of one run: Stable-Baselines3's policy, and the finished episodes with their `returns`, `lengths` and
-    `timesteps`, as in `EnsemblePPO.episodes[k]`."""
+    `timesteps`, as in `EnsemblePPO.episodes[k]`; with `vec_normalize`, also the contents of the file that its
+    VecNormalize's `save` would write."""
 
     policy: Any
     episodes: Any
+    normalize: bytes | None = None
+
+    def vec_env(self, venv):
+        """Stable-Baselines3's VecNormalize around `venv`, with this run's statistics; they stay as they are until you
+        set `training`. Raises ValueError for a run without `vec_normalize`."""
+        if self.normalize is None:
+            raise ValueError("vec_env(venv) needs a config with vec_normalize; this one does not normalize")
+        wrapped = pickle.loads(self.normalize)
+        wrapped.set_venv(venv)
+        return wrapped
 
 
 @dataclass(frozen=True)
@@ -33,10 +47,10 @@ class Reply:
 
 
 def run_task(payload: bytes) -> list[Reply]:
-    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device); results are written to the
-    folder under their keys, unless these are None, as soon as the task has finished."""
-    configs, keys, folder, total_timesteps, device = pickle.loads(payload)
-    replies = _train(configs, total_timesteps, device)
+    """Train the configs of a pickled (configs, keys, folder, total_timesteps, device, callback); results are
+    written to the folder under their keys, unless these are None, as soon as the task has finished."""
+    configs, keys, folder, *options = pickle.loads(payload)
+    replies = _train(configs, *options)
     results = neighbour("train_many.result_folder").ResultFolder(folder)  # the sweep holds its lock
     for key, reply in zip(keys, replies, strict=True):
         if key is not None and reply.error is None:
@@ -44,21 +58,21 @@ def run_task(payload: bytes) -> list[Reply]:
     return replies
 
 
-def _train(configs: list[Mapping], total_timesteps: int, device, ensemble_error: str | None = None) -> list[Reply]:
+def _train(configs: list[Mapping], total_timesteps: int, device, callback=None, ensemble_error=None) -> list[Reply]:
     start = time.monotonic()
     try:
         is_ensemble = len(configs) > 1 or makes_vector_env(configs[0]["env"])
-        trained = (_train_ensemble if is_ensemble else _train_alone)(configs, total_timesteps, device)
+        trained = (_train_ensemble if is_ensemble else _train_alone)(configs, total_timesteps, device, callback)
     except (Exception, SystemExit):
         if len(configs) == 1:
             return [Reply(None, traceback.format_exc(), time.monotonic() - start)]
         error = traceback.format_exc()  # of one of them; the others still have to be trained
-        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, error)]
+        return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, callback, error)]
     seconds = (time.monotonic() - start) / len(configs)
     return [Reply(result, None, seconds, None if is_ensemble else ensemble_error) for result in trained]
 
 
-def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained]:
     options = {
         name: configs[0].get(name, default) if name in SHARED else [config.get(name, default) for config in configs]
         for name, default in parameters().items()
@@ -75,27 +89,68 @@ def _train_ensemble(configs, total_timesteps: int, device) -> list[Trained]:
     ensemble = ensemble_class(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
         is_logged = configs[0].get("tensorboard_log") is not None
-        ensemble.learn(total_timesteps, tensorboard_log=list(map(_log_folder, configs)) if is_logged else None)
-        return [Trained(ensemble.policy(member), ensemble.episodes[member]) for member in range(len(configs))]
+        ensemble.learn(
+            total_timesteps,
+            callback=callback and (lambda member: callback(_readable(configs[member]))),
+            tensorboard_log=list(map(_log_folder, configs)) if is_logged else None,
+        )
+        return [
+            Trained(ensemble.policy(member), ensemble.episodes[member], _pickled(normalize))
+            for member, normalize in enumerate(_normalizers(ensemble))
+        ]
     finally:
         ensemble.close()
 
 
-def _train_alone(configs, total_timesteps: int, device) -> list[Trained]:
+def _train_alone(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained]:
     from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import CallbackList, ConvertCallback
     from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
 
     config = {**configs[0], "device": device}
     if config["seed"] is not None:
         config["seed"] = operator.index(config["seed"])  # environments refuse NumPy's integers
     policy, n_envs = config.pop("policy", "MlpPolicy"), config.pop("n_envs", 1)
+    normalize = config.pop("vec_normalize", False)
     envs = make_vec_env(config.pop("env"), n_envs)
+    if normalize is not False:
+        envs = normalize = VecNormalize(envs, **({} if normalize is True else normalize))
     episodes = neighbour("ensemble_ppo.collector").Episodes()
     try:
-        model = PPO(policy, envs, **config).learn(total_timesteps, callback=_recorder(episodes))
-        return [Trained(model.policy.to("cpu"), episodes)]
+        callbacks = [ConvertCallback(_recorder(episodes))]
+        if callback is not None:
+            own = callback(_readable(configs[0]))
+            callbacks.append(CallbackList(own) if isinstance(own, list) else own)
+        model = PPO(policy, envs, **config).learn(total_timesteps, callback=callbacks)
+        return [Trained(model.policy.to("cpu"), episodes, _pickled(normalize))]
     finally:
         envs.close()
+
+
+def _normalizers(ensemble) -> list:
+    """The VecNormalize of each member; False if the ensemble does not normalize."""
+    if ensemble.normalize is None:
+        return [False] * len(ensemble)
+    spaces = neighbour("ensemble_ppo.observers.member").spaces_of(ensemble)
+    return [ensemble.vec_env(member, spaces) for member in range(len(ensemble))]
+
+
+def _pickled(normalize) -> bytes | None:
+    """This VecNormalize as its `save` writes it; None without one."""
+    if normalize is False:
+        return None
+    normalize.training = False
+    return pickle.dumps(normalize)
+
+
+def _readable(config: Mapping) -> dict:
+    """The config with the id of its environment, which `gym.make` then makes, also in this process."""
+    env = config["env"]
+    if isinstance(env, RegisteredEnv):
+        gym.registry.setdefault(env.spec.id, env.spec)
+        env = env.spec.id
+    return {**config, "env": env}
 
 
 def _log_folder(config) -> str:

@@ -12,6 +12,16 @@ def shorten(config: Mapping) -> str:
     return text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 3]}..."
 
 
+def reason(error: str) -> str:
+    """The line of a traceback that names the error, without further lines of its message and its notes; of another
+    text, the last line."""
+    lines = error.strip().splitlines()
+    frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
+    if not frames:
+        return lines[-1]
+    return next((line for line in lines[frames[-1] :] if not line.startswith(" ")), lines[-1])
+
+
 def failed_config(outcome) -> list[tuple[Mapping, str]]:
     """The config and the error of an Outcome that failed."""
     return [] if outcome.error is None else [(outcome.config, outcome.error)]
@@ -26,6 +36,6 @@ class Report:
     failures: Callable[..., Iterable[tuple[Mapping, str]]] = failed_config
 
     def lines(self, outcome) -> list[str]:
-        """A line for each failed config, with the last line of its error."""
+        """A line for each failed config, with the reason of its error."""
         failures = self.failures(outcome)
-        return [f"failed: {shorten(config)}: {error.strip().splitlines()[-1]}" for config, error in failures]
+        return [f"failed: {shorten(config)}: {reason(error)}" for config, error in failures]

@@ -5,19 +5,21 @@ from numbers import Real
 
 import numpy as np
 
+from .failures import reason
+
 LAST = 100  # episodes in a mean
 POINTS = 200  # in a curve
 
 
 def table(outcomes: Iterable):
-    """A row for each Outcome of `train_many` or `sweep`: its config, its seed and seconds, the last line of its error,
+    """A row for each Outcome of `train_many` or `sweep`: its config, its seed and seconds, what error ended it,
     and numbers from what it returned. A number is listed as "value", the numbers of a mapping under their names, and a
     `Trained` of `sweep` as its number of "episodes" and the mean "return" of the last 100. A returned name that is
     already in use gets the suffix "_returned". Returns a pandas.DataFrame or, if pandas is not installed, a list of
     dicts."""
     rows = []
     for outcome in outcomes:
-        error = outcome.error and outcome.error.strip().splitlines()[-1]
+        error = outcome.error and reason(outcome.error)
         config, status = {"seed": outcome.seed, **outcome.config}, {"seconds": outcome.seconds, "error": error}
         numbers = {
             f"{name}_returned" if name in config or name in status else name: number

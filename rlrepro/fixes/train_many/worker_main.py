@@ -35,7 +35,7 @@ def run_payload(
 ) -> Reply:
     """Run a pickled (fn, config) in this process, which is killed by SIGALRM after `timeout` seconds. The file `mark`
     is created when the call starts."""
-    start = time.monotonic()
+    start, process = time.monotonic(), os.getpid()
     try:
         fn, config = cloudpickle.loads(payload)
         seed_everything(seed)
@@ -47,7 +47,11 @@ def run_payload(
         start = time.monotonic()
         if timeout is not None:  # the system's timer, because the call may never release the interpreter
             signal.setitimer(signal.ITIMER_REAL, timeout)
-        value = fn(**config)
+        try:
+            value = fn(**config)
+        finally:
+            if os.getpid() != process:
+                _end_fork()
         reply = Reply(cloudpickle.dumps(value), None, time.monotonic() - start)
         del value
         _freeze_objects(collect=True)
@@ -57,6 +61,17 @@ def run_payload(
     finally:
         if timeout is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _end_fork() -> None:
+    """End a process that the run has forked and that has left the run's function, as it would end with a script. It
+    would otherwise answer in place of the run, and then take the calls of other runs."""
+    error = sys.exc_info()[1]
+    code = 0 if error is None else getattr(error, "code", 1) or 0  # of sys.exit, which may be None or a message
+    if not isinstance(error, SystemExit | None):
+        traceback.print_exception(error)
+    sys.stdout.flush()
+    os._exit(code if isinstance(code, int) else 1)
 
 
 def timeout_message(timeout: float) -> str:

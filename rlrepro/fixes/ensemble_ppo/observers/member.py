@@ -87,13 +87,18 @@ class Member:
         self.policy.save(path)
 
     def get_env(self) -> VecEnv:
-        env = DummyVecEnv([partial(_Spaces, self)] * self.n_envs)
+        env = spaces_of(self.ensemble)
         return self.ensemble.vec_env(self.index, env) if self.ensemble.normalize else env
 
     def get_vec_normalize_env(self) -> VecNormalize | None:
         return self.get_env() if self.ensemble.normalize else None
 
 
+def spaces_of(ensemble) -> VecEnv:
+    """The environments of a member, which can't be stepped."""
+    return DummyVecEnv([partial(_Spaces, ensemble)] * ensemble.n_envs)
+
+
 class _Spaces(gym.Env):
-    def __init__(self, member: Member):
-        self.observation_space, self.action_space = member.observation_space, member.action_space
+    def __init__(self, ensemble):
+        self.observation_space, self.action_space = ensemble.observation_space, ensemble.action_space
