@@ -6,7 +6,6 @@ import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback, CheckpointCallback, EvalCallback
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from rlrepro.fixes import EnsemblePPO
@@ -223,7 +222,7 @@ def test_callbacks_save_and_normalize(tmp_path):
     callback = EvalCallback(evaluated, eval_freq=STEPS, n_eval_episodes=1, verbose=0, warn=False)
     callbacks = [[callback, CheckpointCallback(STEPS, str(tmp_path))], Recorder()]
     trained = ensemble(vec_normalize=True).learn(STEPS, callback=callbacks.__getitem__)
-    saved = ActorCriticPolicy.load(tmp_path / f"rl_model_{STEPS}_steps.zip")
+    saved = PPO.load(tmp_path / f"rl_model_{STEPS}_steps.zip", device="cpu").policy
     assert saved.action_space == trained.action_space
     venv = trained.vec_env(0, DummyVecEnv([lambda: gym.make("Pendulum-v1")]))
     np.testing.assert_array_equal(evaluated.obs_rms.mean, venv.obs_rms.mean)

@@ -62,3 +62,19 @@ def test_target_kl_can_not_be_added(tmp_path):
     EnsemblePPO("CartPole-v1", seeds=[0, 1], vectorization="sync", **SIZES).save(tmp_path / "ensemble.pt")
     with pytest.raises(ValueError, match="target_kl can be changed"):
         EnsemblePPO.load(tmp_path / "ensemble.pt", "CartPole-v1", target_kl=0.01)
+
+
+@pytest.mark.parametrize("options", [{}, {"learning_rate": [1e-3, 3e-4]}, {"target_kl": 0.03}])
+def test_stable_baselines3_goes_on_with_a_member(options, tmp_path):
+    """As with a model that was trained, saved and loaded alone."""
+    ensemble = EnsemblePPO("Pendulum-v1", seeds=[3, 4], vectorization="sync", **SIZES, **options).learn(128)
+    ensemble.model(1).save(tmp_path / "member")
+    alone_options = {name: value[1] if isinstance(value, list) else value for name, value in options.items()}
+    alone = PPO("MlpPolicy", "Pendulum-v1", seed=4, device="cpu", **SIZES, **alone_options).learn(128)
+    alone.save(tmp_path / "alone")
+    ours, theirs = (
+        PPO.load(tmp_path / name, make_vec_env("Pendulum-v1", 1), device="cpu").learn(128, reset_num_timesteps=False)
+        for name in ("member", "alone")
+    )
+    assert ours.num_timesteps == theirs.num_timesteps == 256
+    assert distance(ours.policy, theirs.policy) < 2e-5

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.vector import VectorEnv
+from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
@@ -19,7 +20,7 @@ from .hyperparameters import LIMITS, Hyperparameters, Schedule
 from .losses import losses_of
 from .member_adam import MemberAdam
 from .normalize import MemberNormalize
-from .observers import LossCurves, Observers
+from .observers import LossCurves, Observers, model_of
 from .rollout import Rollout
 from .stacked_policies import StackedPolicies
 
@@ -157,6 +158,11 @@ class EnsemblePPO:
             policy = self._new_policy()
         self.networks.copy_to(member, policy)
         return policy
+
+    def model(self, member: int) -> PPO:
+        """Stable-Baselines3's PPO as this member is now, with its Adam state. `PPO.load(path, env)` loads what its
+        `save(path)` writes, to train it further alone."""
+        return model_of(self, member)
 
     def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:
         """Stable-Baselines3's VecNormalize around `venv`, with this member's statistics as they are now."""

@@ -47,3 +47,9 @@ class MemberAdam:
         if self._moves is not None:
             self._flat.addcmul_(self._moves, rates)
             self._moves.zero_()
+
+    def state_of(self, member: int) -> dict[str, torch.Tensor]:
+        """The moments (P,) and the number of steps of a member; empty before the first step."""
+        single = len(self._parameters) == 1 and self._parameters[0].ndim == 2
+        state = self.adam.state.get(self._parameters[0 if single else member], {})
+        return {name: value[member] if single and value.ndim else value for name, value in state.items()}

@@ -1,22 +1,22 @@
 """A member of an ensemble as callbacks of Stable-Baselines3 see it."""
 
 from collections import deque
-from functools import partial
 
-import gymnasium as gym
 import numpy as np
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+
+from .sb3_model import spaces_of
 
 EPISODES = 100  # in a mean, as Stable-Baselines3's stats_window_size
 
 
 class Member:
     """The part of a model that Stable-Baselines3's callbacks and `evaluate_policy` use, with its hyperparameters.
-    `policy` is a copy of the member's policy, made at its first use after an update; `save` writes it, for
-    ActorCriticPolicy.load. `rollout_buffer` is a copy of the last finished rollout. The environment of `get_env` has
-    the spaces and, if the ensemble normalizes, the member's VecNormalize in its current state, but can't be stepped.
+    `policy` is a copy of the member's policy, made at its first use after an update. `save` writes a model, for
+    Stable-Baselines3's PPO.load. `rollout_buffer` is a copy of the last finished rollout. The environment of `get_env`
+    has the spaces and, if the ensemble normalizes, the member's VecNormalize as it is now, but can't be stepped.
     `total_timesteps` are those of this call of `learn`."""
 
     def __init__(self, ensemble, index: int, logger: Logger, total_timesteps: int):
@@ -84,7 +84,7 @@ class Member:
         return self.policy.predict(*args, **options)
 
     def save(self, path, *args, **options) -> None:
-        self.policy.save(path)
+        self.ensemble.model(self.index).save(path, *args, **options)
 
     def get_env(self) -> VecEnv:
         env = spaces_of(self.ensemble)
@@ -92,13 +92,3 @@ class Member:
 
     def get_vec_normalize_env(self) -> VecNormalize | None:
         return self.get_env() if self.ensemble.normalize else None
-
-
-def spaces_of(ensemble) -> VecEnv:
-    """The environments of a member, which can't be stepped."""
-    return DummyVecEnv([partial(_Spaces, ensemble)] * ensemble.n_envs)
-
-
-class _Spaces(gym.Env):
-    def __init__(self, ensemble):
-        self.observation_space, self.action_space = ensemble.observation_space, ensemble.action_space

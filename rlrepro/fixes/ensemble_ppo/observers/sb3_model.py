@@ -1,0 +1,36 @@
+"""A member of an ensemble as a model of Stable-Baselines3."""
+
+from functools import partial
+
+import gymnasium as gym
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+
+
+def model_of(ensemble, member: int) -> PPO:
+    """PPO on the CPU with a member's hyperparameters, weights and Adam state; its environments can't be stepped."""
+    shared = {name: getattr(ensemble, name) for name in ("n_steps", "batch_size", "n_epochs", "normalize_advantage")}
+    options = {**shared, **ensemble.hyperparameters.of(member), "device": "cpu"}
+    policy_kwargs = {name: value for name, value in ensemble.policy_kwargs.items() if name != "use_sde"}
+    with torch.random.fork_rng(devices=[]):
+        model = PPO("MlpPolicy", spaces_of(ensemble), policy_kwargs=policy_kwargs, **options)
+    model.seed, model.num_timesteps = ensemble.seeds[member], ensemble.num_timesteps
+    ensemble.networks.copy_to(member, model.policy)
+    state, first = ensemble.optimizer.state_of(member), 0
+    for parameter in model.policy.parameters() if state else ():
+        last = first + parameter.numel()
+        moments = {name: state[name][first:last].view_as(parameter).cpu().clone() for name in ("exp_avg", "exp_avg_sq")}
+        model.policy.optimizer.state[parameter] = {"step": state["step"].cpu().clone(), **moments}
+        first = last
+    return model
+
+
+def spaces_of(ensemble) -> VecEnv:
+    """The environments of a member, which can't be stepped."""
+    return DummyVecEnv([partial(_Spaces, ensemble)] * ensemble.n_envs)
+
+
+class _Spaces(gym.Env):
+    def __init__(self, ensemble):
+        self.observation_space, self.action_space = ensemble.observation_space, ensemble.action_space
