@@ -15,6 +15,7 @@ from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
+from rlrepro.fit.memory_mapped import no_mapped_files
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.no_writes import nothing_saved
 from rlrepro.fit.reserved import AllocationTrace
@@ -152,6 +153,7 @@ class OwnUpdateRun:
             fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
             nothing_saved(),
+            no_mapped_files([self.run.count, *self._hosts[1:]]),
             self.arrays,
             self._eager(),
             paused(),  # otherwise, what cycles keep alive would depend on when collections run
