@@ -16,6 +16,23 @@ GUARDS = {
     "any": lambda loss: torch.isnan(loss).any(),
     "math": lambda loss: math.isnan(loss.detach()),
     "isfinite": lambda loss: not torch.isfinite(loss),
+    "not isfinite": lambda loss: ~torch.isfinite(loss),
+    "logical not": lambda loss: torch.logical_not(torch.isfinite(loss)).any(),
+    "not all": lambda loss: ~torch.isfinite(loss.expand(3)).all(),
+    "itself": lambda loss: loss != loss,
+    "not itself": lambda loss: not (loss == loss).all(),
+    "a sum": lambda loss: torch.isnan(loss.expand(3)).sum() > 0,
+    "a sum of all": lambda loss: torch.isfinite(loss.expand(3)).sum() < 3,
+    "an integer": lambda loss: torch.isnan(loss).int().item(),
+    "a float": lambda loss: torch.isnan(loss).float().mean() > 0.5,
+    "a count": lambda loss: torch.count_nonzero(torch.isinf(loss)) != 0,
+    "equal": lambda loss: torch.isnan(loss).item() == True,  # noqa: E712
+    "infinity": lambda loss: loss == float("inf"),
+    "absolute value": lambda loss: loss.abs() == math.inf or not loss < math.inf,
+    "several": lambda loss: torch.stack([torch.isnan(loss), torch.isinf(loss)]).any(),
+    "both": lambda loss: ~(torch.isfinite(loss) & (loss == loss)),
+    "a view": lambda loss: torch.isnan(loss).view(1).cpu(),
+    "in place": lambda loss: torch.isfinite(loss).logical_not_(),
 }
 CALLS = {
     "a default device": """
@@ -59,6 +76,16 @@ def learn(state, batch_size=64, guard=lambda loss: False):
 def test_a_loss_is_taken_to_be_finite(guard):
     guarded = plan_update(make, lambda state: learn(state, guard=guard))
     assert guarded.stages == plan_update(make, learn).stages and not guarded.notes
+
+
+def test_what_is_known_ends_with_a_change():
+    def step(state):
+        is_nan = torch.isnan(learn(state))
+        assert not is_nan
+        is_nan.fill_(True)
+        assert is_nan and torch.zeros(3, device="cuda").sum() > 0  # unknown values are true
+
+    plan_update(make, step)
 
 
 def test_an_optimizer_that_does_not_step_is_noted():
