@@ -1,6 +1,7 @@
 """What a plan assumes about numbers, about the GPU that a script asks for, and about where memory grows."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,7 +91,20 @@ def test_what_is_known_ends_with_a_change():
 
 def test_an_optimizer_that_does_not_step_is_noted():
     (note,) = plan_update(make, lambda state: learn(state, guard=lambda loss: loss > 0)).notes
-    assert "no optimizer stepped" in note
+    assert "this optimizer never stepped" in note and "return net, torch.optim.Adam(net.parameters())" in note
+
+
+def test_one_of_several_optimizers_that_does_not_step_is_noted():
+    def make_two():
+        return SimpleNamespace(actor=make(), critic=make())
+
+    def step(state):
+        learn(state.critic)
+        learn(state.actor, guard=lambda kl: kl > 0.015)  # early stopping, which reads 1
+
+    (note,) = plan_update(make_two, step).notes
+    assert "this optimizer never stepped" in note
+    assert plan_update(make_two, lambda state: [learn(state.critic), learn(state.actor)]).notes == ()
 
 
 def test_a_loss_can_be_formatted(capsys):

@@ -7,12 +7,11 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._pytree import tree_leaves
 
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.host_memory import LARGE, HostArrays
+from rlrepro.fit.idle_optimizers import idle_optimizers_noted
 from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_mapped import no_mapped_files
@@ -170,12 +169,10 @@ class OwnUpdateRun:
 
     def updates(self, make: Callable, step: Callable, count: int) -> None:
         """Build the state and update it `count` times, and once more if memory in use still grows."""
-        with self.stage("make"):
-            state = make()
-        with _counting_steps() as steps:
+        with idle_optimizers_noted():
+            with self.stage("make"):
+                state = make()
             live = [self._update(step, state) for _ in range(count)]
-        if not steps and any(isinstance(leaf, torch.optim.Optimizer) for leaf in tree_leaves(state)):
-            note("no optimizer stepped: if a tensor's value decides about that, rlrepro.fit.reads(value) chooses it")
         if count > 1 and live[-1] > live[-2]:
             live.append(self._update(step, state))
         if count > 1 and live[-1] > live[-2]:
@@ -232,14 +229,3 @@ class OwnUpdateRun:
                 yield
         finally:
             torch.autocast_increment_nesting()
-
-
-@contextmanager
-def _counting_steps():
-    """A list that gets an entry for each step of an optimizer."""
-    steps = []
-    handle = register_optimizer_step_post_hook(lambda *_: steps.append(None))
-    try:
-        yield steps
-    finally:
-        handle.remove()
