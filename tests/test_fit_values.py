@@ -175,3 +175,32 @@ def test_gradients_of_two_heads_are_added_in_place():
     with VirtualCard(1, device="cpu") as card:
         run()
     assert card.peak_bytes == measured
+
+
+WITHOUT_MEMORY = {
+    "created there": lambda device: nn.Linear(256, 1024, device="meta"),
+    "moved there": lambda device: nn.Linear(256, 1024).to(device).to("meta"),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("create", WITHOUT_MEMORY.values(), ids=WITHOUT_MEMORY)
+def test_the_meta_device_takes_no_memory(create, device):
+    def make_networks():
+        shape = create(device)
+        return nn.Linear(256, 1024).to(device), shape
+
+    def step(networks):
+        net, shape = networks
+        assert shape.weight.is_meta and shape.weight.device.type == "meta" and net.weight.device.type == device
+        assert shape(torch.rand(8, shape.in_features).to("meta")).device == torch.device("meta")
+        with torch.device("meta"):
+            assert torch.zeros(10**9).is_meta
+        net(torch.rand(8, 256, device=device))
+
+    def make_from_shape():
+        return create(device).to_empty(device=device), nn.Linear(1, 1, device="meta")
+
+    one = 4 * (256 * 1024 + 1024)
+    assert plan_update(make_networks, step, device=device).stages["update"] < 1.1 * one
+    assert plan_update(make_from_shape, step, device=device).stages["update"] < 1.1 * one
