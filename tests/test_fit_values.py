@@ -3,6 +3,7 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -152,6 +153,34 @@ def test_a_cpu_casts_arguments_of_mixed_dtypes_in_memory_of_their_own():
 
     planned = plan_update(make_layer, step, batch_size=20_000, device="cpu")
     assert peak_memory(run, device="cpu").peak_bytes <= planned.peak_bytes
+
+
+CONVERSIONS = {
+    "as_tensor": torch.as_tensor,
+    "from_numpy": torch.from_numpy,
+    "FloatTensor": torch.FloatTensor,
+    "a copy": torch.tensor,
+    "another dtype": lambda array: torch.FloatTensor(array.astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS.values(), ids=CONVERSIONS)
+def test_on_a_cpu_a_tensor_shares_the_memory_of_its_array(convert):
+    def step(net):
+        net(convert(np.random.rand(4096, 8).astype(np.float32)))
+
+    with VirtualCard(None, device="cpu") as card:
+        step(nn.Linear(8, 8))
+    assert plan_update(lambda: nn.Linear(8, 8), step, device="cpu").stages["update"] == card.peak_bytes
+
+
+def test_memory_that_waits_for_the_garbage_collector_is_noted():
+    def step(net):
+        cycle = [torch.rand(2**18, 8)]
+        cycle.append(cycle)
+
+    (note,) = plan_update(lambda: nn.Linear(8, 8), step, device="cpu").notes
+    assert "an update leaves 8.0 MiB in reference cycles" in note
 
 
 def test_gradients_of_two_heads_are_added_in_place():

@@ -5,7 +5,7 @@ The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a pl
 
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,7 @@ class DryRun:
         if self._stack is not None:
             raise RuntimeError("this dry run has already been entered")
         self._stack = ExitStack()
-        conversion = BlankArraysToTensors(nullcontext if self._copied else self.count.leaving_out)
+        conversion = BlankArraysToTensors(self.sharing)
         settings = default_settings(torch.device("cpu"))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
@@ -67,6 +67,10 @@ class DryRun:
     def __exit__(self, *raised):
         self._stack.close()
         self._stack = None
+
+    def sharing(self) -> AbstractContextManager:
+        """A context for tensors that share the memory of an array."""
+        return nullcontext() if self._copied else self.count.leaving_out()
 
     def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
         """Copies of the modules in that precision, on tensors that take no memory. Call it outside the context."""
@@ -196,6 +200,9 @@ class _Operators(TorchDispatchMode):
         if func is torch.ops.aten.index.Tensor and masks_keep_all():
             with self.run.count.leaving_out():
                 args = args[0], [row for index in args[1] for row in _rows(index)]
+        if func is torch.ops.aten.lift_fresh.default and not args[0].untyped_storage().resizable():
+            with self.run.sharing():  # the result of torch.from_numpy and torch.FloatTensor
+                return func(*args)
         kwargs = kwargs or {}
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         follow(func, args, kwargs, result)

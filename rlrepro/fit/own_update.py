@@ -25,6 +25,7 @@ from rlrepro.fit.user_code import GrowingLines, advice_on_growth, cannot_plan
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
 from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.units import format_value
 
 UPDATE = "update"  # the stage of code outside every `with stage(...)`
 UPDATES = 2  # the first creates gradients and the optimizer's state
@@ -192,7 +193,13 @@ class OwnUpdateRun:
     def _update(self, step, state) -> int:
         with self.stage(UPDATE):
             step(state)
+        live_bytes = self.run.count.live_bytes
         gc.collect(0)
+        if garbage := live_bytes - self.run.count.live_bytes:
+            note(
+                f"an update leaves {format_value(garbage, 'B')} in reference cycles, until Python's garbage collector "
+                "runs: call gc.collect() after each update, as the plan assumes, or expect several times as much"
+            )
         return self.run.count.live_bytes
 
     @contextmanager
