@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlrepro.fit import CannotPlan, plan_update
+from rlrepro.fit import CannotPlan, plan_update, reads
 from rlrepro.lab import VirtualCard, peak_memory
 
 GUARDS = {
@@ -106,6 +106,19 @@ def test_one_of_several_optimizers_that_does_not_step_is_noted():
     (note,) = plan_update(make_two, step).notes
     assert "this optimizer never stepped" in note
     assert plan_update(make_two, lambda state: [learn(state.critic), learn(state.actor)]).notes == ()
+
+
+@pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
+def test_numbers_can_be_read_without_gradients(without_gradients):
+    def step(state):
+        loss = learn(state)
+        with without_gradients():
+            assert loss.sum().item() == float(loss) == int(loss) == 1 and bool((loss > 0).all()) is True
+            assert not torch.isnan(loss * 2) and (loss == loss).all() and torch.isfinite(loss * 2)
+            with reads(0.0):
+                assert (loss * 2).item() == 0.0 and not loss
+
+    assert plan_update(make, step).notes == ()
 
 
 def test_a_loss_can_be_formatted(capsys):

@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.known_values import follow, read
+from rlrepro.fit.known_values import READS, follow, read
 from rlrepro.fit.marks import masks_keep_all
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
@@ -195,8 +195,8 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.prim.device.default:
             return args[0].fake_device  # a shortcut, since it is called so often
-        if func is torch.ops.aten._local_scalar_dense.default:
-            return read(args[0])
+        if func.overloadpacket in READS:
+            return read(func.overloadpacket, args[0])
         if func is torch.ops.aten.index.Tensor and masks_keep_all():
             with self.run.count.leaving_out():
                 args = args[0], [row for index in args[1] for row in _rows(index)]

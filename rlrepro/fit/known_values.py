@@ -10,6 +10,7 @@ from rlrepro.fit.marks import chosen_branch
 
 KNOWN = "rlrepro_known"  # on a fake tensor: the value of all its elements
 ATEN = torch.ops.aten
+READS = ATEN._local_scalar_dense, ATEN.item, ATEN.is_nonzero  # the last two in inference mode
 ANY = ATEN.any, ATEN._is_any_true  # anomaly detection uses the second
 OF_FINITE = {ATEN.isnan: False, ATEN.isinf: False, ATEN.isfinite: True}
 OF_ITSELF = {ATEN.eq: True, ATEN.ne: False}  # x == x, x != x
@@ -18,10 +19,11 @@ KEEPING = ATEN.all, ATEN.amax, ATEN.amin, ATEN.max, ATEN.min, ATEN.mean, ATEN._t
 SUMS = ATEN.sum, ATEN.count_nonzero
 
 
-def read(tensor: torch.Tensor):
+def read(operator, tensor: torch.Tensor):
     """What `.item()` returns: the known value, otherwise True or one. `rlrepro.fit.reads` overrides it."""
     default = 1.0 if tensor.is_floating_point() else tensor.dtype is torch.bool or 1
-    return chosen_branch(getattr(tensor, KNOWN, default))
+    value = chosen_branch(getattr(tensor, KNOWN, default))
+    return bool(value) if operator is ATEN.is_nonzero else value
 
 
 def follow(func, args, kwargs, result) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
+from rlrepro.fit.fused_layers import layers_fused
 from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.idle_optimizers import idle_optimizers_noted
 from rlrepro.fit.marks import naming_stages, note
@@ -153,6 +154,7 @@ class OwnUpdateRun:
             fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
             nothing_saved(),
+            layers_fused(),
             no_mapped_files([self.run.count, *self._hosts[1:]]),
             self.arrays,
             self._eager(),
