@@ -1,5 +1,10 @@
 """A script that is planned changes no file, whatever it writes, saves, moves or deletes."""
 
+import os
+import random
+import signal
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -75,6 +80,28 @@ def test_the_usual_errors_are_raised(folder):
         (folder / "train.py").write_text(SETUP.format(folder=str(folder)) + wrong + TRAINS)
         with pytest.raises(CannotPlan, match=r"FileNotFoundError|FileExistsError"):
             plan_file(folder / "train.py", None, (), {}, 8)
+
+
+SETTINGS = """
+import random, signal
+os.chdir("/"); os.environ["RLREPRO_TEST"] = "1"; random.seed(1); signal.signal(signal.SIGTERM, lambda *_: None)
+torch.set_default_dtype(torch.float64); torch.set_float32_matmul_precision("high")
+torch.use_deterministic_algorithms(True, warn_only=True)
+"""
+
+
+def settings():
+    of_torch = torch.get_default_dtype(), torch.get_float32_matmul_precision(), torch.get_deterministic_debug_mode()
+    return Path.cwd(), os.environ.get("RLREPRO_TEST"), random.getstate(), signal.getsignal(signal.SIGTERM), of_torch
+
+
+def test_the_process_stays_as_it_is(folder):
+    script = SETUP.format(folder=str(folder)) + SETTINGS + TRAINS.replace("(64, 8,", "(64, 8, dtype=torch.float32,")
+    Path("train.py").write_text(script)
+    before = settings()
+    plan = plan_file(Path("train.py"), None, (), {}, 8)
+    assert settings() == before
+    assert plan.at().stages == plan.stages  # the script is found again
 
 
 MAPPED = """

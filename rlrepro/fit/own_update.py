@@ -18,6 +18,7 @@ from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_mapped import no_mapped_files
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.no_writes import nothing_saved
+from rlrepro.fit.process_state import process_unchanged
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
@@ -150,6 +151,7 @@ class OwnUpdateRun:
     def __enter__(self):
         self._stack = ExitStack()
         contexts = [
+            process_unchanged(),
             self.run,
             fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
