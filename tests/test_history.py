@@ -110,3 +110,18 @@ def test_it_can_not_be_entered_while_it_records():
             pass
         kept = block(8)
     assert ends(history) == {"kept = block(8)": 8} and kept.nbytes == 8 * MIB
+
+
+class Labelled(torch.Tensor):
+    """A class of the usual kind, as tensordict's MemoryMappedTensor is."""
+
+    def __new__(cls, tensor):
+        return super().__new__(cls, tensor)
+
+
+def test_tensors_of_other_classes_can_be_made():
+    rows = torch.ones(3)
+    with VirtualCard(1, device="cpu"), VirtualCard(1, device="cpu") as card, MemoryHistory("tests", device="cpu"):
+        labelled = Labelled(rows)
+        assert type(labelled) is Labelled and type(rows.view(3)) is torch.Tensor
+        assert card.live_bytes == rows.nbytes and labelled.data_ptr() == rows.data_ptr()

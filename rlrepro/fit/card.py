@@ -80,7 +80,7 @@ class CardCount(StorageCount):
 
     def device_of(self, tensor: FakeTensor) -> torch.device:
         """The value of `tensor.device` in this run."""
-        if self.inside or tensor.fake_mode.in_kernel_invocation:
+        if self.inside or tensor.fake_mode.in_kernel_invocation or on_meta(tensor):
             return FAKE_DEVICE.__get__(tensor)
         return CARD if self.holds(tensor) else CPU
 
@@ -102,7 +102,7 @@ class CardDevice(TorchFunctionMode):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
         if name == "__get__":
             prop = getattr(func.__self__, "__name__", "")
-            if prop in ("device", "is_cuda", "is_cpu"):
+            if prop in ("device", "is_cuda", "is_cpu") and not on_meta(args[0]):
                 on_card = self.count.holds(args[0])
                 return {"device": CARD if on_card else CPU, "is_cuda": on_card, "is_cpu": not on_card}[prop]
             return func(*args, **kwargs)
@@ -150,7 +150,7 @@ def _on_cpu(func, args, kwargs):
     if func in (torch.device, torch._C._nn._parse_to):
         return None, args, kwargs
     devices = [value for value in args if is_device(value)]
-    if kwargs.get("device") is not None:
+    if kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "meta":
         devices.append(kwargs["device"])
         kwargs["device"] = CPU
     if not devices:
@@ -160,8 +160,14 @@ def _on_cpu(func, args, kwargs):
 
 
 def is_device(value) -> bool:
-    """Whether this is a device or the name of one."""
-    return isinstance(value, torch.device) or (isinstance(value, str) and value.partition(":")[0] in ("cuda", "cpu"))
+    """Whether this is a device that holds memory, or the name of one."""
+    name = value.type if isinstance(value, torch.device) else value.partition(":")[0] if isinstance(value, str) else ""
+    return name in ("cuda", "cpu")
+
+
+def on_meta(tensor: FakeTensor) -> bool:
+    """Whether this is a tensor of the meta device, which takes no memory on any machine."""
+    return isinstance(tensor, FakeTensor) and FAKE_DEVICE.__get__(tensor).type == "meta"
 
 
 @contextmanager
@@ -218,7 +224,11 @@ def like_ordinary_tensors():
     that is moved keeps its parameters, with new data."""
 
     def set_data(tensor, converted):
-        tensor.data = converted.data
+        if on_meta(tensor) == on_meta(converted):
+            tensor.data = converted.data
+        else:  # torch makes a new parameter
+            tensor.__dict__, converted.__dict__ = converted.__dict__, tensor.__dict__
+            torch._C._swap_tensor_impl(tensor, converted)
 
     def initialize(module, *args, **kwargs):
         return module(*args, **kwargs)

@@ -5,7 +5,7 @@ The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a pl
 
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,8 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.marks import chosen_branch, masks_keep_all
+from rlrepro.fit.known_values import READS, follow, read
+from rlrepro.fit.marks import masks_keep_all
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
@@ -55,7 +56,7 @@ class DryRun:
         if self._stack is not None:
             raise RuntimeError("this dry run has already been entered")
         self._stack = ExitStack()
-        conversion = BlankArraysToTensors(nullcontext if self._copied else self.count.leaving_out)
+        conversion = BlankArraysToTensors(self.sharing)
         settings = default_settings(torch.device("cpu"))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
@@ -66,6 +67,10 @@ class DryRun:
     def __exit__(self, *raised):
         self._stack.close()
         self._stack = None
+
+    def sharing(self) -> AbstractContextManager:
+        """A context for tensors that share the memory of an array."""
+        return nullcontext() if self._copied else self.count.leaving_out()
 
     def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
         """Copies of the modules in that precision, on tensors that take no memory. Call it outside the context."""
@@ -180,15 +185,8 @@ class _Layout:
         return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
 
 
-ITEM = "rlrepro_item"  # on a fake tensor: what .item() returns
-ANY = torch.ops.aten.any, torch.ops.aten._is_any_true  # anomaly detection uses the second
-NOT_FINITE = torch.ops.aten.isnan, torch.ops.aten.isinf
-OR = torch.ops.aten.logical_or, torch.ops.aten.bitwise_or, torch.ops.aten.__or__
-
-
 class _Operators(TorchDispatchMode):
-    """Reports each operator to the run, and provides the result of `.item()` for a fake tensor: True for `all` (as of
-    isfinite), False for isnan, isinf and `any`, and one otherwise."""
+    """Reports each operator to the run, and provides the result of `.item()` for a fake tensor."""
 
     def __init__(self, run: DryRun):
         super().__init__()
@@ -197,19 +195,17 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is torch.ops.prim.device.default:
             return args[0].fake_device  # a shortcut, since it is called so often
-        if func is torch.ops.aten._local_scalar_dense.default:
-            default = 1.0 if args[0].is_floating_point() else args[0].dtype is torch.bool or 1
-            return chosen_branch(getattr(args[0], ITEM, default))
+        if func.overloadpacket in READS:
+            return read(func.overloadpacket, args[0])
         if func is torch.ops.aten.index.Tensor and masks_keep_all():
             with self.run.count.leaving_out():
                 args = args[0], [row for index in args[1] for row in _rows(index)]
+        if func is torch.ops.aten.lift_fresh.default and not args[0].untyped_storage().resizable():
+            with self.run.sharing():  # the result of torch.from_numpy and torch.FloatTensor
+                return func(*args)
         kwargs = kwargs or {}
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
-        is_or = func.overloadpacket in OR and not any(getattr(arg, ITEM, True) for arg in args)
-        if func.overloadpacket in (*ANY, *NOT_FINITE) or is_or:
-            setattr(result, ITEM, False)
-        if func.overloadpacket is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_:
-            setattr(args[1], ITEM, 0.0)  # no gradient has overflowed
+        follow(func, args, kwargs, result)
         return result
 
 

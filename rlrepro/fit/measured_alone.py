@@ -12,11 +12,13 @@ ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # small and large: on a GPU, librari
 DIRECT_LIMIT = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
 RNN, RNN_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 RECURRENT = {RNN: (128, 256), RNN_BACKWARD: (128, 256)}  # rows: with fewer, a workspace is mostly rounding
+FUSED_LAYER, MASK = torch.ops.aten._transformer_encoder_layer_fwd.default, 18  # the position of its mask
 ROWS_IN_DIM = {  # for operators whose rows are not their longest dimension
     torch.ops.aten.convolution.default: 0,
     torch.ops.aten.convolution_backward.default: 0,
     RNN: 1,
     RNN_BACKWARD: 1,
+    FUSED_LAYER: 0,
 }
 UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "lift_fresh", "copy_", "_to_copy")
 
@@ -58,7 +60,7 @@ class MeasuredAlone:
         is_small = total_bytes(tensors) <= DIRECT_LIMIT
         if is_small and (func not in RECURRENT or rows <= counts[1]):
             return self._run(func, args, kwargs)
-        resize = _cut_sequences if func in RECURRENT else _cut
+        resize = _cut_sequences if func in RECURRENT else _cut_batch if func is FUSED_LAYER else _cut
         if rows <= counts[1]:
             counts = ROWS["cpu"]
         small, large = (self._run(func, *resize((args, kwargs), rows, count, dim)) for count in counts)
@@ -115,6 +117,14 @@ def _cut(values, rows: int, count: int, dim: int | None):
         return count if type(leaf) is int and leaf == rows and dim is None else leaf
 
     return tree_map(cut_leaf, values)
+
+
+def _cut_batch(values, rows: int, count: int, dim: int):
+    """The same for FUSED_LAYER, of which only the first argument and a padding mask have rows."""
+    args, kwargs = values
+    has_rows = {0, MASK} if len(args) <= MASK + 1 or args[MASK + 1] else {0}  # a mask of type 0 is (steps, steps)
+    args = [_cut(arg, rows, count, dim) if index in has_rows else arg for index, arg in enumerate(args)]
+    return args, kwargs
 
 
 def _cut_sequences(values, rows: int, count: int, dim: int):

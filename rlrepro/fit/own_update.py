@@ -7,16 +7,18 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._pytree import tree_leaves
 
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
+from rlrepro.fit.fused_layers import layers_fused
 from rlrepro.fit.host_memory import LARGE, HostArrays
+from rlrepro.fit.idle_optimizers import idle_optimizers_noted
 from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
+from rlrepro.fit.memory_mapped import no_mapped_files
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.no_writes import nothing_saved
+from rlrepro.fit.process_state import process_unchanged
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.search import largest_multiple
 from rlrepro.fit.step_sizes import accepted, check_sizes, default_sizes
@@ -25,6 +27,7 @@ from rlrepro.fit.user_code import GrowingLines, advice_on_growth, cannot_plan
 from rlrepro.fit.zero_memory_tensors import ONE_AT_A_TIME, fake_tensors_to_numpy
 from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.machine import resolve_device
+from rlrepro.lab.units import format_value
 
 UPDATE = "update"  # the stage of code outside every `with stage(...)`
 UPDATES = 2  # the first creates gradients and the optimizer's state
@@ -148,10 +151,13 @@ class OwnUpdateRun:
     def __enter__(self):
         self._stack = ExitStack()
         contexts = [
+            process_unchanged(),
             self.run,
             fake_tensors_to_numpy(min_size=LARGE),
             like_ordinary_tensors(),
             nothing_saved(),
+            layers_fused(),
+            no_mapped_files([self.run.count, *self._hosts[1:]]),
             self.arrays,
             self._eager(),
             paused(),  # otherwise, what cycles keep alive would depend on when collections run
@@ -168,12 +174,10 @@ class OwnUpdateRun:
 
     def updates(self, make: Callable, step: Callable, count: int) -> None:
         """Build the state and update it `count` times, and once more if memory in use still grows."""
-        with self.stage("make"):
-            state = make()
-        with _counting_steps() as steps:
+        with idle_optimizers_noted():
+            with self.stage("make"):
+                state = make()
             live = [self._update(step, state) for _ in range(count)]
-        if not steps and any(isinstance(leaf, torch.optim.Optimizer) for leaf in tree_leaves(state)):
-            note("no optimizer stepped: if a tensor's value decides about that, rlrepro.fit.reads(value) chooses it")
         if count > 1 and live[-1] > live[-2]:
             live.append(self._update(step, state))
         if count > 1 and live[-1] > live[-2]:
@@ -193,7 +197,13 @@ class OwnUpdateRun:
     def _update(self, step, state) -> int:
         with self.stage(UPDATE):
             step(state)
+        live_bytes = self.run.count.live_bytes
         gc.collect(0)
+        if garbage := live_bytes - self.run.count.live_bytes:
+            note(
+                f"an update leaves {format_value(garbage, 'B')} in reference cycles, until Python's garbage collector "
+                "runs: call gc.collect() after each update, as the plan assumes, or expect several times as much"
+            )
         return self.run.count.live_bytes
 
     @contextmanager
@@ -230,14 +240,3 @@ class OwnUpdateRun:
                 yield
         finally:
             torch.autocast_increment_nesting()
-
-
-@contextmanager
-def _counting_steps():
-    """A list that gets an entry for each step of an optimizer."""
-    steps = []
-    handle = register_optimizer_step_post_hook(lambda *_: steps.append(None))
-    try:
-        yield steps
-    finally:
-        handle.remove()

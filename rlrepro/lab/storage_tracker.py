@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.lab.subclasses import as_constructed
 from rlrepro.lab.units import format_value
 
 
@@ -33,7 +34,7 @@ class StorageCount(TorchDispatchMode):
         if is_sum:
             self.leave_out(args[0])
         self._count(func, result)
-        return result
+        return as_constructed(func, result)
 
     def is_sum_of_gradients(self, func, args) -> bool:
         """Whether autograd adds the gradients from two uses of a tensor. It does so in the memory of the first, except
