@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from rlrepro.lab.limits import limit
 
 REPORT_SECONDS = 200.0  # for one script or one test; both import a library and torch
 LINES = 45  # at most, of a script
+TREES = Path(__file__).parent / "segment_trees"
 REPORTS = reports()
 each_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
@@ -65,13 +67,25 @@ def test_the_command_lists_and_prints(run_cli):
     assert unknown.returncode == 2 and "no report 'nonsense'" in unknown.stderr and name in unknown.stderr
 
 
+def replaced_parts(package):
+    """Folders for PYTHONPATH that replace what does not load here: torchrl's extension, with a torch that it was not
+    built for."""
+    try:
+        if package == "torchrl":
+            import torchrl._torchrl  # noqa: F401
+    except ImportError:
+        return [TREES]
+    return []
+
+
 def run(report, name, folder, tmp_path):
     """Run the script or the test, with the changed copy in `folder` if there is one."""
     pytest_run = ["-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", "--rootdir", str(tmp_path)]
     command = [sys.executable, *(pytest_run if name.startswith("test_") else ()), str(report.folder / name)]
     if folder is None and report.package == PEARL:
         folder = report.package_folder.parent
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder or "")}
+    path = os.pathsep.join(map(str, [*([folder] if folder else ()), *replaced_parts(report.package)]))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     return subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=limit(REPORT_SECONDS)
     )

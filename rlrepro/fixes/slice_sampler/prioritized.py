@@ -27,7 +27,9 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     left. To find them, PrioritizedSliceSampler reads everything that is stored; it sets the others to zero in its tree
     of priorities, draws, and sets them back. Here they stay zero, and a write updates only the transitions that it adds
     and the end of the trajectories that it continues. The second tree, of minima, keeps their priorities. Arguments,
-    samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format.
+    samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format. Once a storage
+    is full, PrioritizedSliceSampler (up to torchrl 0.14.1, the newest) also returns slices that cross the end of a
+    trajectory if the storage has `ndim=2` or `span` is given; this sampler never does.
 
     Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
     which keeps the priorities, does not load.

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from torchrl.data import PrioritizedSliceSampler
+from tensordict import TensorDict
+from torchrl.data import LazyTensorStorage, PrioritizedSliceSampler, ReplayBuffer
 
 from .prioritized import IncrementalPrioritizedSliceSampler
 from .test_sampler import SLICE, transitions
@@ -43,6 +44,31 @@ def test_starts_have_the_shares_of_their_priorities_while_the_ring_wraps_around(
         tree = np.roll(np.array([sampler._sum_tree[cell] for cell in range(len(buffer))]), -oldest)
         assert ((tree > 0) == can_start).all()
     assert (torch.as_tensor(sampler.state_dict()["_sum_tree"][torch.arange(60)]) > 0).all()
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("span", [False, (False, True)])
+def test_slices_of_a_full_storage_stay_within_their_trajectory(columns, span):
+    """Unlike those of torchrl 0.14.1 with several columns, or with a span."""
+    stored, steps = 20, torch.arange(47)
+    lengths, first = torch.tensor([7, 8, 9])[:columns, None], 100 * torch.arange(columns)[:, None]
+    written = TensorDict({"episode": steps // lengths + first, "step": steps % lengths}, [columns, len(steps)])
+    options = {"slice_len": SLICE, "traj_key": "episode", "span": span}
+    sampler = IncrementalPrioritizedSliceSampler(columns * stored, 1.0, 1.0, **options)
+    storage = LazyTensorStorage(columns * stored, ndim=1 if columns == 1 else 2)
+    buffer = ReplayBuffer(storage=storage, sampler=sampler, batch_size=1_000 * SLICE)
+    for part in written.split(6, dim=1):
+        buffer.extend(part if columns > 1 else part[0])
+    batch, info = buffer.sample(return_info=True)
+    continues = ~info["next", "truncated"].flatten()[:-1]
+    assert (batch["episode"].diff()[continues] == 0).all() and (batch["step"].diff()[continues] == 1).all()
+    starts = torch.cat([torch.ones(1, dtype=torch.bool), ~continues])
+    left = sum(
+        int(((row[-stored:] == episode).sum() - (2 if span else SLICE) + 1).clamp_min(0))
+        for row in written["episode"]
+        for episode in row[-stored:].unique()
+    )
+    assert len({*zip(batch["episode"][starts].tolist(), batch["step"][starts].tolist(), strict=True)}) == left
 
 
 def test_the_largest_stored_priority_is_that_of_torchrl():
