@@ -17,7 +17,7 @@ from .checks import check_device, check_minibatches, check_policy, check_seeds, 
 from .collector import Collector
 from .envs import make_envs
 from .hyperparameters import LIMITS, Hyperparameters, Schedule
-from .losses import losses_of
+from .losses import write_gradients
 from .member_adam import MemberAdam
 from .normalize import MemberNormalize
 from .observers import LossCurves, Observers, model_of
@@ -224,11 +224,11 @@ class EnsemblePPO:
 
     def _gradient_step(self, minibatch, settings, active, curves) -> None:
         """One gradient step of the active members; those whose policy has moved too far are removed from `active`."""
-        losses, divergence = losses_of(self.networks, minibatch, settings, self.normalize_advantage, curves, active)
+        divergence = write_gradients(self.networks, minibatch, settings, self.normalize_advantage, curves, active)
         has_target_kl = self.hyperparameters.is_set("target_kl")
         if has_target_kl:
             active &= ~(divergence.cpu().numpy() > KL_SLACK * settings["target_kl"])
-        gradients = self.networks.gradients(losses)
+        gradients = self.networks.flat_gradient
         norms = gradients.norm(dim=1, keepdim=True) + 1e-6  # as torch's clip_grad_norm_, per member
         gradients *= (settings["max_grad_norm"] / norms).clamp(max=1)
         self.optimizer.step(gradients, settings["learning_rate"], active if has_target_kl else None)
