@@ -86,7 +86,7 @@ SETTINGS = {
         sweep=100,
         alone=10,
         ensemble=(2048, 10),
-        members=(1, 4, 16, 64, 256),
+        members=(1, 4, 16, 64, 256, 1024),
         sharing=(1, 2, 4, 8),
         forwards=500,
         sequential=(16, 256),
@@ -99,7 +99,7 @@ SETTINGS = {
     ),
 }
 
-ON_CUDA = {profile: {"members": (1, 4, 16, 64, 256, 1024)} for profile in ("smoke", "full")}
+ON_CUDA = {"smoke": {"members": (1, 4, 16, 64, 256, 1024)}}
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
