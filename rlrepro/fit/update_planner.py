@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
+from rlrepro.fit.search import largest_multiple
 
 RESERVE = 0.03  # share of what a stage needs: operators round workspaces up, and choose algorithms by the size
 MAX_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
@@ -117,23 +118,5 @@ class UpdatePlanner:
 
 
 def _largest(peak: Callable[[int], int], limit: int, max_size: int) -> int:
-    """The largest size up to `max_size` whose peak is within the limit; 0 if there is none. The peak must grow with it.
-
-    Peaks grow almost linearly, so the next size tried is where the line through the last two meets the limit; every
-    fourth try bisects the interval instead.
-    """
-    low, high = 1, max_size
-    if (peak_at_high := peak(high)) <= limit:
-        return high
-    if (peak_at_low := peak(low)) > limit:
-        return 0
-    tries = 0
-    while high - low > 1:
-        tries += 1
-        fraction = (limit - peak_at_low) / (peak_at_high - peak_at_low) if tries % 4 else 0.5
-        size = min(max(low + int((high - low) * fraction), low + 1), high - 1)
-        if (peak_at_size := peak(size)) <= limit:
-            low, peak_at_low = size, peak_at_size
-        else:
-            high, peak_at_high = size, peak_at_size
-    return low
+    """The largest size up to `max_size` whose peak is within the limit; 0 if there is none."""
+    return largest_multiple(peak, limit, step=1, start=max_size, max_size=max_size)
