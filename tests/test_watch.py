@@ -61,7 +61,7 @@ def test_collecting_with_gradients():
 
 def sample_small_and_large(name, stored):
     for rows in stored:
-        slice_sampler.sampling(rows, stored[-1], [name], repeats=3)
+        slice_sampler.sampling(rows, stored[-1], [name], repeats=10)
     drop()
 
 
