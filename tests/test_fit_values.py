@@ -149,6 +149,7 @@ def test_the_line_that_collects_tensors_is_named():
         plan_update(make, step)
 
 
+@pytest.mark.slow
 def test_a_cpu_casts_arguments_of_mixed_dtypes_in_memory_of_their_own():
     def make_layer():
         return (nn.Linear(256, 1024),)
