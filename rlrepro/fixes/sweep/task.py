@@ -132,7 +132,7 @@ def _normalizers(ensemble) -> list:
     """The VecNormalize of each member; False if the ensemble does not normalize."""
     if ensemble.normalize is None:
         return [False] * len(ensemble)
-    spaces = neighbour("ensemble_ppo.observers.member").spaces_of(ensemble)
+    spaces = neighbour("ensemble_ppo.observers.sb3_model").spaces_of(ensemble)
     return [ensemble.vec_env(member, spaces) for member in range(len(ensemble))]
 
 
