@@ -68,7 +68,7 @@ def test_the_other_member_continues_as_sb3_alone():
 
 def test_an_ensemble_whose_members_have_all_stopped_learns_no_further():
     ensemble, _ = stopped_first(lasts=(STEPS + 1, STEPS + 2))
-    with pytest.raises(RuntimeError, match=r"callbacks have stopped all members.* begin with a new ensemble"):
+    with pytest.raises(RuntimeError, match=r"all members have stopped.* begin with a new ensemble"):
         ensemble.learn(STEPS)
 
 
@@ -84,3 +84,42 @@ def test_a_stopped_member_may_diverge_afterwards():
     ensemble = EnsemblePPO(envs, seeds=SEEDS, vectorization="sync", **SIZES)
     ensemble.learn(5 * STEPS, callback=lambda k: Stop((STEPS + 1, None)[k]))
     assert steps[0] > 300 and torch.isfinite(ensemble.networks.flat).all()
+
+
+def broken_pendulum():
+    """Its rewards are NaN from its second rollout on."""
+
+    class Broken(gym.Wrapper):
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            observation, reward, *rest = self.env.step(action)
+            return observation, np.nan if self.steps > STEPS else reward, *rest
+
+    return Broken(short_pendulum())
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_member_that_diverges_stops_and_the_others_learn_as_alone(is_loaded, tmp_path):
+    ensemble = EnsemblePPO([broken_pendulum, short_pendulum], seeds=SEEDS, vectorization="sync", **SIZES)
+    ensemble.learn(STEPS)
+    before = ensemble.networks.flat[0].tolist()
+    with pytest.warns(UserWarning, match=r"members \[0\] were stopped: an update left weights that are not finite"):
+        ensemble.learn(2 * STEPS)
+    if is_loaded:
+        ensemble.save(tmp_path / "ensemble.pt")
+        ensemble = EnsemblePPO.load(tmp_path / "ensemble.pt", [broken_pendulum, short_pendulum])
+    assert ensemble.diverged == [0] and ensemble.networks.flat[0].tolist() == before
+    reference = PPO("MlpPolicy", short_pendulum(), seed=SEEDS[1], device="cpu", **SIZES).learn(STEPS)
+    reference.learn(2 * STEPS, reset_num_timesteps=False)
+    assert distance(ensemble.policy(1), reference.policy) < 2e-5
+
+
+def test_an_ensemble_whose_members_have_all_diverged_learns_no_further():
+    ensemble = EnsemblePPO(broken_pendulum, seeds=[3], vectorization="sync", **SIZES)
+    with pytest.warns(UserWarning, match=r"members \[0\] were stopped"):
+        ensemble.learn(10 * STEPS)
+    assert ensemble.num_timesteps == 2 * STEPS
+    with pytest.raises(RuntimeError, match="all members have stopped"):
+        ensemble.learn(STEPS)

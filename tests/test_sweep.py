@@ -129,6 +129,24 @@ def test_a_member_that_fails_does_not_end_the_others():
         assert np.allclose(weights(replies[seed].value.policy), weights(reference.policy), atol=2e-6)
 
 
+class NaNRewards(gym.Wrapper):
+    def step(self, action):
+        observation, _, *rest = self.env.step(action)
+        return observation, float("nan"), *rest
+
+
+def test_a_member_that_diverges_is_an_error_and_nothing_is_trained_again(monkeypatch, recwarn):
+    halved = []
+    monkeypatch.setattr(task, "halves", lambda configs: halved.append(configs) or groups.halves(configs))
+    envs = ["Pendulum-v1", lambda: NaNRewards(gym.make("Pendulum-v1")), "Pendulum-v1"]
+    configs = [{**SIZES, "env": env, "seed": index} for index, env in enumerate(envs)]
+    replies = task._train(configs, 128, "cpu")
+    assert [reply.error for reply in replies] == [None, task.DIVERGED, None]
+    assert not halved and not [warning for warning in recwarn if "stopped" in str(warning.message)]
+    reference = PPO("MlpPolicy", "Pendulum-v1", seed=2, device="cpu", n_steps=64, n_epochs=2).learn(128)
+    assert np.allclose(weights(replies[2].value.policy), weights(reference.policy), atol=2e-6)
+
+
 def exiting():
     raise SystemExit("bad env")
 

@@ -52,8 +52,7 @@ class EnsemblePPO:
 
     Raises ValueError for what can't be batched: observations other than vectors, actions other than Discrete or a
     vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, and
-    gSDE; for values out of range; and in `learn` if a member's weights are no longer finite. Warns of members that
-    would learn the same.
+    gSDE; and for values out of range. Warns of members that would learn the same.
 
     `episodes[k]` has the finished episodes of member k as lists: `returns`, `lengths` (environment steps), `timesteps`
     of the member when each ended, and `successes`, from infos with `is_success`. `policy(k)` copies its policy.
@@ -111,6 +110,7 @@ class EnsemblePPO:
         normalize = None if vec_normalize is False else MemberNormalize(len(self), self.n_envs, shape, **options)
         self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes, self.stopped = self._collector.episodes, {}  # by stopped member: what Observers restores
+        self.diverged = []  # those of them whose weights were no longer finite
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -141,6 +141,9 @@ class EnsemblePPO:
         they are, unlike in Stable-Baselines3 also in further calls, and after `load`. `tensorboard_log` is a folder for
         curves like Stable-Baselines3's, in member_0, member_1, ..., or a list with a folder for each member.
 
+        A member whose weights are no longer finite after an update is stopped with a warning, and listed in `diverged`;
+        its policy is the one from before the update.
+
         Raises RuntimeError if processes of environments have died, or all members have stopped in earlier calls. After
         an error or an interrupt in a step of the environments, the next call starts them again, from their seeds."""
         end = self.num_timesteps + total_timesteps
@@ -149,7 +152,6 @@ class EnsemblePPO:
                 remaining = 1 - self.num_timesteps / end
                 self.update(rollout, remaining, observers.curves)
                 observers.end_update(remaining)
-                self.networks.check_finite()
         return self
 
     def policy(self, member: int) -> ActorCriticPolicy:
@@ -174,7 +176,7 @@ class EnsemblePPO:
         """Write everything to a file, except the environments, which you pass to `load` again."""
         saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
         learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
-        torch.save({**saved, **learned, "stopped": self.stopped}, path)
+        torch.save({**saved, **learned, "stopped": self.stopped, "diverged": self.diverged}, path)
 
     @classmethod
     def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
@@ -193,7 +195,8 @@ class EnsemblePPO:
             raise ValueError("target_kl can be changed from one number to another, but not from or to None")
         ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
         ensemble._collector.restore(saved["collected"])
-        ensemble.episodes, ensemble.stopped = ensemble._collector.episodes, saved["stopped"]
+        ensemble.episodes = ensemble._collector.episodes
+        ensemble.stopped, ensemble.diverged = saved["stopped"], saved["diverged"]
         return ensemble
 
     def __reduce__(self):

@@ -36,15 +36,6 @@ class StackedPolicies:
         weights = self.flat[member].to(policy.device, copy=True)  # the policy's parameters become views of these
         vector_to_parameters(weights, policy.parameters())
 
-    def check_finite(self) -> None:
-        """Raises ValueError with the members whose weights are not finite."""
-        diverged = torch.nonzero(~self.flat.isfinite().all(dim=1)).flatten().tolist()
-        if diverged:
-            raise ValueError(
-                f"weights of members {diverged} are no longer finite: check their rewards and observations and the "
-                "learning rate, or train again without these members"
-            )
-
     def distribution(self, observations: torch.Tensor) -> Normal | Categorical:
         """Each member's distribution of actions (K, B, A), or (K, B) if discrete, for observations (K, B, ...)."""
         return self.distribution_of(self.actor(observations.float()))

@@ -56,8 +56,9 @@ def sweep(
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
             another folder. None keeps results until the end of the call; if it is interrupted, a message says where
 
-    If a member of an ensemble fails or ends its process, the others are trained again without it. The Outcome of a
-    failed run has its traceback in `error`. Warns if configs of an ensemble that raised an error succeed alone.
+    A member of an ensemble whose weights are no longer finite fails alone. If one raises an error or ends its process,
+    the others are trained again without it. The Outcome of a failed run has its traceback in `error`. Warns if configs
+    of an ensemble that raised an error succeed alone.
 
     Raises ValueError, before anything is trained, for a config without `env`, with an environment instead of a function
     that makes one, or with `vectorization`, which only EnsemblePPO has; a device that does not exist, an invalid

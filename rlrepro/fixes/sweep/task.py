@@ -4,6 +4,7 @@ import operator
 import pickle
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ import gymnasium as gym
 from .configs import RegisteredEnv
 from .groups import SHARED, halves, kind_of, makes_vector_env, parameters
 from .neighbours import neighbour
+
+DIVERGED = "ValueError: weights were no longer finite after an update: check rewards, observations and learning_rate"
 
 
 @dataclass
@@ -69,10 +72,15 @@ def _train(configs: list[Mapping], total_timesteps: int, device, callback=None, 
         error = traceback.format_exc()  # of one of them; the others still have to be trained
         return [reply for part in halves(configs) for reply in _train(part, total_timesteps, device, callback, error)]
     seconds = (time.monotonic() - start) / len(configs)
-    return [Reply(result, None, seconds, None if is_ensemble else ensemble_error) for result in trained]
+    ensemble_error = None if is_ensemble else ensemble_error
+    return [
+        Reply(None, DIVERGED, seconds) if result is None else Reply(result, None, seconds, ensemble_error)
+        for result in trained
+    ]
 
 
-def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained]:
+def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | None) -> list[Trained | None]:
+    """The result of each config; None for a member that has diverged."""
     options = {
         name: configs[0].get(name, default) if name in SHARED else [config.get(name, default) for config in configs]
         for name, default in parameters().items()
@@ -89,13 +97,17 @@ def _train_ensemble(configs, total_timesteps: int, device, callback: Callable | 
     ensemble = ensemble_class(envs, seeds=seeds, vectorization="sync", device=device, **options)
     try:
         is_logged = configs[0].get("tensorboard_log") is not None
-        ensemble.learn(
-            total_timesteps,
-            callback=callback and (lambda member: callback(_readable(configs[member]))),
-            tensorboard_log=list(map(_log_folder, configs)) if is_logged else None,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"members .* were stopped")  # the Outcome says so
+            ensemble.learn(
+                total_timesteps,
+                callback=callback and (lambda member: callback(_readable(configs[member]))),
+                tensorboard_log=list(map(_log_folder, configs)) if is_logged else None,
+            )
         return [
-            Trained(ensemble.policy(member), ensemble.episodes[member], _pickled(normalize))
+            None
+            if member in ensemble.diverged
+            else Trained(ensemble.policy(member), ensemble.episodes[member], _pickled(normalize))
             for member, normalize in enumerate(_normalizers(ensemble))
         ]
     finally:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import explained_variance
@@ -17,7 +18,8 @@ class Observers:
     """Watches one call of `learn`. `callback(k)` makes the callback of member k, or a list of them.
 
     A member stops if its callback returns False: it keeps its current weights and VecNormalize statistics, and later
-    episodes are dropped. It stays stopped, also in later calls: `ensemble.stopped` has for each stopped member its
+    episodes are dropped. It also stops if an update leaves it with weights that are not finite, and then keeps those
+    from before the update. It stays stopped, also in later calls: `ensemble.stopped` has for each stopped member its
     weights (P,), the lengths of its lists of episodes, and its statistics. `learn` stops once all members have stopped.
 
     Raises RuntimeError if all have stopped before.
@@ -60,6 +62,9 @@ class Observers:
 
     def collect(self):
         """A rollout of the ensemble; None if all members have stopped."""
+        if len(self._stopped) == len(self._ensemble):
+            return None
+        self._before = self._ensemble.networks.flat.detach().clone()
         for callback in self._active(self._callbacks).values():
             callback.on_rollout_start()
         self._steps = []
@@ -77,6 +82,13 @@ class Observers:
 
     def end_update(self, remaining: float) -> None:
         """Undo the update of stopped members, and log the others'. It was made when this share of progress remained."""
+        is_finite = self._ensemble.networks.flat.isfinite().all(dim=1).tolist()
+        if diverged := [k for k in range(len(is_finite)) if not is_finite[k] and k not in self._stopped]:
+            for member in diverged:
+                self._stop(member, self._before[member])
+            self._ensemble.diverged += diverged
+            message = "an update left weights that are not finite, so policy(k) has those from before it; check rewards"
+            warnings.warn(f"members {diverged} were stopped: {message} and learning_rate", stacklevel=3)
         self._restore_weights()
         for member in self._members.values():
             member.forget_policy()
@@ -96,7 +108,7 @@ class Observers:
     def _check_stopped(self) -> None:
         advice = "policy(k) has what they learned; to train them for longer, begin with a new ensemble"
         if len(self._stopped) == len(self._ensemble):
-            raise RuntimeError(f"callbacks have stopped all members, so none is left to learn: {advice}")
+            raise RuntimeError(f"all members have stopped, so none is left to learn: {advice}")
         if self._stopped:
             warnings.warn(f"members {sorted(self._stopped)} stay stopped: {advice}", stacklevel=4)
 
@@ -118,10 +130,12 @@ class Observers:
                 {name: array[index] for name, array in arrays.items()} | {"infos": member_infos[index]}
             )
             if not callback.on_step():
-                counts = {name: len(values) for name, values in vars(self._ensemble.episodes[index]).items()}
-                statistics = [array.copy() for array in self._statistics(index)]
-                self._stopped[index] = self._ensemble.networks.flat[index].detach().clone(), counts, statistics
+                self._stop(index, self._ensemble.networks.flat[index].detach())
         return bool(self._active(self._callbacks))
+
+    def _stop(self, member: int, weights: torch.Tensor) -> None:
+        counts = {name: len(values) for name, values in vars(self._ensemble.episodes[member]).items()}
+        self._stopped[member] = weights.clone(), counts, [array.copy() for array in self._statistics(member)]
 
     def _statistics(self, member: int) -> list[np.ndarray]:
         return self._ensemble.normalize.statistics(member) if self._ensemble.normalize else []
