@@ -117,6 +117,19 @@ def test_other_ways_to_update_are_planned_to_the_byte(step):
     assert plan_update(Tiny, step, device="cpu").stages["update"] == measured(Tiny, step)
 
 
+OPTIMIZERS = "NAdam", "RAdam", "Adamax", "Adadelta", "Adagrad", "Adafactor", "ASGD", "RMSprop", "Rprop", "SGD"
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_optimizer_of_torch_is_planned_to_the_byte(name):
+    def make():
+        state = Tiny()
+        state.optimizer = getattr(torch.optim, name)(state.net.parameters())
+        return state
+
+    assert plan_update(make, averaged, device="cpu").stages["update"] == measured(make, averaged)
+
+
 def test_a_gradient_scaler_takes_its_step_and_half_precision_is_smaller():
     def make():
         state = Tiny("cuda")

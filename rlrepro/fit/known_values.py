@@ -1,6 +1,8 @@
 """Follows what a dry run assumes about values, that all numbers are finite, through what is computed from it."""
 
+from contextlib import contextmanager
 from math import isinf
+from operator import attrgetter
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -30,6 +32,8 @@ def follow(func, args, kwargs, result) -> None:
     """Keep what is known about the result of an operator."""
     if func.overloadpacket is ATEN._amp_foreach_non_finite_check_and_unscale_:
         setattr(args[1], KNOWN, 0.0)  # no gradient has overflowed
+    if result is None and args and isinstance(args[0], list | tuple):  # such as _foreach_add_
+        _follow_changes(func, args, kwargs)
     if not isinstance(result, torch.Tensor):
         return
     value = _value(func, args, kwargs, result)
@@ -43,6 +47,8 @@ def follow(func, args, kwargs, result) -> None:
 def _value(func, args, kwargs, result):
     operator, tensor = func.overloadpacket, args[0] if args else None
     known = getattr(tensor, KNOWN, None)
+    if operator is ATEN.lift_fresh and type(tensor) is torch.Tensor and not tensor.dim():  # torch.tensor(1.0)
+        return _on_numbers(func, args, torch.Tensor.item)
     if operator in OF_FINITE:
         return OF_FINITE[operator]
     if operator in OF_ITSELF and tensor is args[1]:
@@ -59,14 +65,33 @@ def _value(func, args, kwargs, result):
     if operator in SUMS:
         return known * (tensor.numel() // max(1, result.numel()))
     if torch.Tag.pointwise in func.tags and all(hasattr(leaf, KNOWN) for leaf in tensors):
-        return _on_numbers(func, args, lambda leaf: getattr(leaf, KNOWN), **kwargs)
+        return _on_numbers(func, args, **kwargs)
     return None
 
 
-def _on_numbers(func, args, number, **kwargs):
+def _follow_changes(func, args, kwargs) -> None:
+    leaves = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    if all(hasattr(leaf, KNOWN) for leaf in leaves):
+        with _numbers(args, kwargs) as (numbers, options):
+            func(*numbers, **options)
+            values = [number.item() for number in numbers[0]]
+        for tensor, value in zip(args[0], values, strict=True):
+            setattr(tensor, KNOWN, value)
+    else:
+        for tensor in args[0]:
+            vars(tensor).pop(KNOWN, None)
+
+
+def _on_numbers(func, args, number=attrgetter(KNOWN), **kwargs):
     """The value of `func`, with `number(tensor)` in place of each tensor."""
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        args, kwargs = tree_map_only(
-            torch.Tensor, lambda leaf: torch.full((), number(leaf), dtype=leaf.dtype), (args, kwargs)
-        )
+    with _numbers(args, kwargs, number) as (args, kwargs):
         return func(*args, **kwargs).item()
+
+
+@contextmanager
+def _numbers(args, kwargs, number=attrgetter(KNOWN)):
+    """Arguments with a tensor of `number(tensor)` in place of each tensor, in a context where torch computes them."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        yield tree_map_only(
+            torch.Tensor, lambda leaf: torch.full((), number(leaf), dtype=leaf.dtype), (list(args), kwargs)
+        )
