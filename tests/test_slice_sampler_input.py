@@ -101,8 +101,10 @@ def test_a_batch_that_is_not_a_multiple_of_the_slices():
 def test_neither_ids_nor_flags():
     buffer = make_buffer(LazyTensorStorage(20), slice_len=2, traj_key="episode")
     buffer.extend(transitions([9]).select("step"))
-    with pytest.raises(RuntimeError, match="none of 'episode' is in the storage; choose an"):
-        buffer.sample()
+    for _ in range(2):
+        assert not buffer.sampler.can_sample(buffer._storage, 8)
+        with pytest.raises(RuntimeError, match="none of 'episode' is in the storage; choose an"):
+            buffer.sample()
 
 
 @pytest.mark.parametrize(

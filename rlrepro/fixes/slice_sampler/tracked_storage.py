@@ -88,8 +88,8 @@ class TrackedStorage:
         in_use, capacity = cells_in_use(storage), capacity_of(storage)
         is_current = self._is_in_step and revision_of(storage) == self._revision and self._keys == keys
         if not is_current or (self.time is not None and in_use != min(self.time, capacity)):
-            self._restart(storage, in_use, capacity)
             self.boundaries, self._keys = find_boundaries(storage), keys
+            self._restart(storage, in_use, capacity)
 
     def starts(self, storage: Storage, begin: int, end: int) -> np.ndarray:
         """Whether a trajectory starts at these times, none of them overwritten: (times, columns)."""
