@@ -50,8 +50,6 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     @torch.compiler.disable
     def sample(self, storage, batch_size: int) -> tuple[tuple[torch.Tensor, ...], dict]:
         """Indices of the transitions, one tensor per dimension of the storage, and PrioritizedSliceSampler's info."""
-        if not len(storage):
-            raise RuntimeError("there is nothing to sample: the buffer is empty; extend it first")
         slice_len, num_slices = self._adjusted_batch_size(batch_size)
         with self._lock:
             self._follow(storage, slice_len)
@@ -71,18 +69,8 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         index = cells.to(getattr(storage, "device", None)).unbind(1)
         weight = weight_key(info)
         info[weight] = info[weight].repeat_interleave(lengths).to(index[0].device)
-        if self.truncated_key is not None:
-            truncated = torch.zeros(len(cells), 1, dtype=torch.bool, device=index[0].device)
-            truncated[ends - 1] = True
-            info.update(self._flags(_Entries(storage)[index], truncated))
+        info.update(self._flags(_Entries(storage, index), ends - 1))
         return index, info
-
-    def _flags(self, entries, truncated) -> dict:
-        prefix = self.truncated_key[:-1] if isinstance(self.truncated_key, tuple) else ()
-        done_key, terminated_key = ((*prefix, name) if prefix else name for name in ("done", "terminated"))
-        terminated = entries.get(terminated_key, torch.zeros_like(truncated))
-        done = entries.get(done_key, truncated) | truncated
-        return {self.truncated_key: truncated, done_key: done, terminated_key: terminated}
 
     def _follow(self, storage, slice_len: int) -> None:
         """Update the zeros in the tree after writes."""

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from torchrl._utils import _replace_last
 
 from .boundaries import Boundaries, entry
 from .torchrl_compat import (
@@ -105,17 +106,24 @@ class IncrementalSliceSampler(SliceSampler):
                 )
             positions = lengths - (slice_len - 1)  # where a slice can start
             starts = times + self._offsets(positions)
-            cells = ((starts[:, None] + np.arange(slice_len)) % index.capacity).reshape(-1, 1)
-            if len(columns):
-                cells = np.stack([cells.ravel(), *(column.repeat(slice_len) for column in columns)], 1)
-            return self._finalize_index(
-                index=torch.from_numpy(cells).to(device),
-                num_slices=num_slices,
-                seq_length=slice_len,
-                target_seq_length=None,
-                mask_flat=None,
-                storage=_Entries(storage),
-            )
+        cells = (starts[:, None] + np.arange(slice_len)).ravel() % index.capacity
+        coordinates = cells, *(column.repeat(slice_len) for column in columns)
+        indices = tuple(torch.from_numpy(coordinate).to(device) for coordinate in coordinates)
+        entries = _Entries(storage, indices)
+        info = self._flags(entries, slice(slice_len - 1, None, slice_len))
+        self._maybe_emit_init_marker(info, entries, num_slices, slice_len, None)
+        return indices, info
+
+    def _flags(self, entries, last_steps: slice | torch.Tensor) -> dict:
+        """What SliceSampler returns with the transitions of a sample if these are the last steps of its slices."""
+        if self.truncated_key is None:
+            return {}
+        truncated = torch.zeros(len(entries.index[0]), 1, dtype=torch.bool, device=entries.index[0].device)
+        truncated[last_steps] = True
+        done_key, terminated_key = (_replace_last(self.truncated_key, name) for name in ("done", "terminated"))
+        terminated = entries.get(terminated_key, torch.zeros_like(truncated))
+        done = entries.get(done_key, truncated) | truncated
+        return {self.truncated_key: truncated, done_key: done, terminated_key: terminated}
 
     def _draw(self, count: int, num_slices: int) -> np.ndarray:
         """Which of `count` trajectories to take slices from."""
@@ -128,7 +136,7 @@ class IncrementalSliceSampler(SliceSampler):
 
     def _random(self, draw, *args) -> np.ndarray:
         """Random numbers from the buffer's generator, or from torch's."""
-        return draw(*args, generator=self._rng, device=getattr(self._rng, "device", None)).cpu().numpy()
+        return draw(*args, generator=self._rng, device=getattr(self._rng, "device", None)).numpy(force=True)
 
     @torch.compiler.disable
     def mark_update(self, index: int | torch.Tensor, *, storage: Storage | None = None) -> None:
@@ -139,14 +147,11 @@ class IncrementalSliceSampler(SliceSampler):
                 self._track(storage).note_write(index, storage)
 
     def _track(self, storage) -> TrackedStorage:
-        if storage not in self._tracked:
-            self._tracked[storage] = TrackedStorage()
-        return self._tracked[storage]
+        return self._tracked.get(storage) or self._tracked.setdefault(storage, TrackedStorage())
 
     def _index(self, storage, shortest) -> TrajectoryIndex:
-        if not len(storage):
-            raise RuntimeError("there is nothing to sample: the buffer is empty; extend it first")
         if self._cache:
+            cells_in_use(storage)  # an error if there are none
             if shortest not in self._given:
                 self._given = {shortest: closed_index(shortest, storage, *self._get_stop_and_length(storage))}
             return self._given[shortest]
@@ -221,14 +226,11 @@ class IncrementalSliceSampler(SliceSampler):
 
 
 class _Entries:
-    """A storage that, when indexed, fetches only the requested entries."""
+    """The entries of a storage at some transitions, each fetched only if requested."""
 
-    def __init__(self, storage, index=None):
-        self._storage, self._index = storage, index
-
-    def __getitem__(self, index):
-        return _Entries(self._storage, index)
+    def __init__(self, storage, index):
+        self._storage, self.index = storage, index
 
     def get(self, key, default=None):
-        value = entry(self._storage, key, self._index)
+        value = entry(self._storage, key, self.index)
         return default if value is None else value

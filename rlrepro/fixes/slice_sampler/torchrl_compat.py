@@ -13,6 +13,7 @@ the largest priority is found by `_tree_argmax`, previously in the sampling tree
 Here a storage is a ring of cells: functions return its size, how much of it is in use, and the cell written last.
 """
 
+import numpy as np
 import torch
 from torchrl.data.replay_buffers.samplers import PrioritizedSampler, SliceSampler
 from torchrl.data.replay_buffers.storages import ListStorage, Storage
@@ -97,7 +98,11 @@ def columns_of(storage: Storage) -> int:
 
 
 def cells_in_use(storage: Storage) -> int:
-    return len(storage) if storage.ndim == 1 else storage.shape[0]
+    """How many cells have been written; raises RuntimeError if there are none."""
+    stored = len(storage)
+    if not stored:
+        raise RuntimeError("there is nothing to sample: the buffer is empty; extend it first")
+    return stored if storage.ndim == 1 else storage.shape[0]
 
 
 def revision_of(storage: Storage) -> int | None:
@@ -126,16 +131,18 @@ def cell_written_last(storage: Storage) -> int | None:
     return int(cursor[-1]) if len(cursor) else None
 
 
-def cells_of(index: int | torch.Tensor, storage: Storage) -> torch.Tensor:
+def cells_of(index: int | torch.Tensor, storage: Storage) -> np.ndarray:
     """The cells of the first dimension that were written, each once."""
-    return torch.as_tensor(index).reshape(-1, storage.ndim)[:: columns_of(storage), 0]
+    return torch.as_tensor(index).numpy(force=True).reshape(-1, storage.ndim)[:: columns_of(storage), 0]
 
 
-def are_in_order(cells: torch.Tensor, capacity: int) -> bool:
+def are_in_order(cells: np.ndarray, capacity: int) -> bool:
     """Whether each cell follows the previous one around the ring."""
-    first = int(cells[0])
-    for number, chunk in enumerate(cells.split(CHECKED_AT_ONCE)):
-        expected = torch.arange(len(chunk), device=chunk.device) + (first + number * CHECKED_AT_ONCE)
-        if not torch.equal(chunk, expected % capacity):
+    for begin in range(0, len(cells), CHECKED_AT_ONCE):
+        chunk, first = cells[begin : begin + CHECKED_AT_ONCE], int(cells[0]) + begin
+        expected = np.arange(first, first + len(chunk))
+        if first + len(chunk) > capacity:  # otherwise the remainders, which are slow, change nothing
+            expected %= capacity
+        if np.count_nonzero(chunk != expected):
             return False
     return True

@@ -124,5 +124,5 @@ def closed_index(shortest: int, storage: Storage, starts, stops, lengths) -> Tra
     starts, lengths = starts.cpu().numpy(), lengths.cpu().numpy()
     index = TrajectoryIndex(capacity_of(storage), columns_of(storage), shortest)
     columns = np.ravel_multi_index(starts.T[1:], storage.shape[1:]) if starts.shape[1] > 1 else np.zeros_like(lengths)
-    index.close(starts[:, 0] + lengths - 1, columns, lengths, cells_in_use(storage))
+    index.close(starts[:, 0], columns, lengths, cells_in_use(storage))
     return index
