@@ -105,7 +105,7 @@ class OwnUpdatePlanner:
                     raise cannot_plan(error, "the update") from error
         tensors = {name: int(peaks[0]) for name, peaks in run.stages.items()}
         margins = {name: int(peaks[1] * (1 + RESERVE)) - tensors[name] for name, peaks in run.stages.items()}
-        return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_stages, run.notes())
+        return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_stages, tuple(run.notes))
 
     def trace(self, *plans: Plan) -> AllocationTrace:
         """The allocations and frees of two updates with the sizes of each plan, in this order."""
@@ -139,10 +139,10 @@ class OwnUpdatePlanner:
 
 class OwnUpdateRun:
     """A dry run of code that chooses its devices itself. `stages` maps each stage to its largest peaks, and
-    `host_stages` to the largest peak of arrays and of tensors outside the GPU."""
+    `host_stages` to the largest peak of arrays and of tensors outside the GPU. `notes` has the notes as keys."""
 
     def __init__(self, device: str, operators):
-        self.stages, self.host_stages, self._notes, self._device = {}, {}, {}, device
+        self.stages, self.host_stages, self.notes, self._device = {}, {}, {}, device
         count = CardCount() if device == "cuda" else None
         self.run = DryRun(copied_to_card=device == "cuda", operators=operators, count=count)
         self.arrays = HostArrays()
@@ -161,7 +161,7 @@ class OwnUpdateRun:
             self.arrays,
             self._eager(),
             paused(),  # otherwise, what cycles keep alive would depend on when collections run
-            naming_stages(self.stage, self._notes),
+            naming_stages(self.stage, self.notes),
         ]
         if self._device == "cuda":
             contexts += [one_card(self.run.count), CardDevice(self.run.count)]
@@ -223,10 +223,6 @@ class OwnUpdateRun:
         self.run.restart(peaks)
         for host, peak in zip(self._hosts, host_peaks, strict=False):
             host.peak_bytes = max(host.live_bytes, peak)
-
-    def notes(self) -> tuple[str, ...]:
-        """What was planned differently from how it will run."""
-        return tuple(self._notes)
 
     @contextmanager
     def _eager(self):

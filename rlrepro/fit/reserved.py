@@ -1,6 +1,5 @@
 """What the caching allocator reserves on a GPU for planned updates: their allocations and frees, replayed."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rlrepro.fit.caching_allocator import CachingAllocator
@@ -67,9 +66,5 @@ class Reserved:
         return True
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:12}{format_value(size, 'B'):>12}" for name, size in self._lines())
-
-    def _lines(self) -> Iterator[tuple[str, int]]:
-        yield "allocated", self.allocated_bytes
-        yield "reserved", self.reserved_bytes
-        yield "outside", self.outside_bytes
+        sizes = {"allocated": self.allocated_bytes, "reserved": self.reserved_bytes, "outside": self.outside_bytes}
+        return "\n".join(f"{name:12}{format_value(size, 'B'):>12}" for name, size in sizes.items())

@@ -6,6 +6,7 @@ from itertools import islice
 
 import gymnasium as gym
 import torch
+from gymnasium.vector.utils import create_empty_array
 
 from rlrepro.fit.marks import keeps_all, stage
 from rlrepro.fit.memory_plan import CannotPlan, Plan
@@ -34,6 +35,8 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     Raises CannotPlan for anything that is not such a model, and as `plan_update` does.
     """
     from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.logger import Logger
+    from stable_baselines3.common.vec_env import DummyVecEnv
 
     if not isinstance(model, BaseAlgorithm):
         raise CannotPlan(f"model must be a Stable-Baselines3 model, as PPO(...) is; found {type(model).__name__}")
@@ -44,18 +47,21 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     if "sequences" in sizes and not is_recurrent(model):
         raise CannotPlan(f"sequences is a size of recurrent algorithms; {type(model).__name__} has none")
 
+    class Env(gym.Env):
+        observation_space, action_space = model.observation_space, model.action_space
+
     def make(sequences=None, **overrides):
-        env = _vector_env(model.observation_space, model.action_space, model.n_envs)
+        env = DummyVecEnv([Env] * model.n_envs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # about sizes that are only tried, and MLPs on a GPU
             replica = type(model)(model.policy_class, env, device=device, **{**arguments, **overrides})
-        replica.set_logger(_silent_logger())
+        replica.set_logger(Logger(None, []))
         return replica
 
     def step(replica, sequences=None, **overrides):
         with stage("collect"), torch.no_grad():
             replica.policy.set_training_mode(False)
-            obs = replica.policy.obs_to_tensor(_zeros(model.observation_space, model.n_envs))[0]
+            obs = replica.policy.obs_to_tensor(create_empty_array(model.observation_space, model.n_envs))[0]
             states = getattr(replica, "_last_lstm_states", None)
             replica.policy(obs, *([] if states is None else [states, torch.zeros(model.n_envs, device=replica.device)]))
         if buffer := getattr(replica, "replay_buffer", None):
@@ -77,25 +83,3 @@ def _fill(buffer) -> None:
     buffer.reset()
     buffer.full = True
     buffer.get = lambda batch_size=None: islice(type(buffer).get(buffer, batch_size), MINIBATCHES)
-
-
-def _vector_env(obs_space, act_space, count: int):
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    class Env(gym.Env):
-        observation_space, action_space = obs_space, act_space
-
-    return DummyVecEnv([Env] * count)
-
-
-def _silent_logger():
-    from stable_baselines3.common.logger import Logger
-
-    return Logger(None, [])
-
-
-def _zeros(space, count: int):
-    """Observations of that many environments."""
-    from gymnasium.vector.utils import create_empty_array
-
-    return create_empty_array(space, count)
