@@ -2,8 +2,8 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import wraps
 from pathlib import Path
 from symtable import symtable
 from unittest.mock import patch
@@ -40,31 +40,26 @@ def plan_file(
         if make is None:
             check_sizes(step, known_sizes | sizes)
             return plan_training(
-                _reload_and_train(path, name), device=device, device_memory_gib=gib, **known_sizes | sizes
+                lambda **all_sizes: _find(path, name)[1](**all_sizes),
+                device=device,
+                device_memory_gib=gib,
+                **known_sizes | sizes,
             )
 
-        def make_again(**all_sizes):
+        @wraps(make)
+        def make_again(**make_sizes):
             reloaded_make, reloaded_step, _ = _find(path, name)
             with files_unchanged():
-                return reloaded_step, reloaded_make(**accepted(reloaded_make, all_sizes))
+                return reloaded_step, reloaded_make(**make_sizes)
 
-        def step_again(state, **all_sizes):
+        @wraps(step)
+        def step_again(state, **step_sizes):
             with files_unchanged():
-                state[0](state[1], **accepted(state[0], all_sizes))
+                state[0](state[1], **step_sizes)
 
-        check_sizes(make, known_sizes | sizes)
-        check_sizes(step, known_sizes | sizes, "state")
         if unknown := sizes.keys() - accepted(make, sizes).keys() - accepted(step, sizes).keys():
             raise CannotPlan(f"{step.__name__} has no size {', '.join(sorted(unknown))}")
         return plan_update(make_again, step_again, device=device, device_memory_gib=gib, **known_sizes | sizes)
-
-
-def _reload_and_train(path: Path, name: str | None) -> Callable:
-    def train(**sizes):
-        _, reloaded, _ = _find(path, name)
-        reloaded(**sizes)
-
-    return train
 
 
 def _has_update(path: Path) -> bool:
