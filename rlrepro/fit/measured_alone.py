@@ -1,5 +1,6 @@
 """Measures what operators of a dry run need on top of their results: each runs once for real, alone, on a few rows."""
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import torch
@@ -28,9 +29,8 @@ class MeasuredAlone:
 
     def __init__(self, device: torch.device, casts: bool = False):
         """`casts`: whether pointwise operators need memory to cast arguments of different dtypes, as on a CPU."""
-        self.device, self.workspaces, self.is_known = device, 0, True
+        self.device, self.workspaces = device, 0
         self._casts, self._cases = casts, {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
-        self.unknown = set()  # names of the operators that could not be run
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args, **kwargs)` needs on top of its results."""
@@ -80,17 +80,15 @@ class MeasuredAlone:
         return self._cases[key]
 
     def _measure(self, func, args, kwargs):
-        results = []
         try:
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 args, kwargs = tree_map_only(torch.Tensor, self._materialize, (args, kwargs))
                 if func is RNN_BACKWARD:
                     args = _with_workspace(*args)
-                memory = peak_memory(lambda: results.append(func(*args, **kwargs)), device=str(self.device), warmup=0)
+                result, temporary = run_and_measure(lambda: func(*args, **kwargs), self.device)
         except Exception:
-            self.unknown.add(str(func))
             return 0, None
-        return memory.peak_bytes - max(0, memory.held_bytes), sizes_of(results)[1:]
+        return temporary, sizes_of(result)[1:]
 
     def _materialize(self, tensor):
         real = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self.device)
@@ -142,6 +140,13 @@ def _resized(tensor, shape):
     order = sorted(range(tensor.dim()), key=lambda dim: (-tensor.stride(dim), dim))
     contiguous = torch.empty([shape[dim] for dim in order], dtype=tensor.dtype, device="meta")
     return contiguous.permute([order.index(dim) for dim in range(tensor.dim())])
+
+
+def run_and_measure(call: Callable, device: torch.device) -> tuple[object, int]:
+    """The result of `call()`, and the bytes that it needed on top."""
+    results = []
+    memory = peak_memory(lambda: results.append(call()), device=str(device), warmup=0)
+    return results[0], memory.peak_bytes - max(0, memory.held_bytes)
 
 
 def sizes_of(values) -> tuple[int, ...]:

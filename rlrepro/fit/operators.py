@@ -1,11 +1,9 @@
-"""Measures on this machine what fake tensors don't show about an operator.
+"""Measures on this machine what fake tensors don't show about an operator: the memory that it needs while it runs (the
+workspace of a convolution), and the size of results that only the operator knows (the workspace that an LSTM keeps).
 
-That is the memory that it needs while it runs (the workspace of a convolution), and the size of results that only the
-operator knows (the workspace that an LSTM keeps).
-
-Each operator is run with two small numbers of rows. Both quantities grow linearly with the rows, so they can be
-extrapolated to any number of rows. For recurrent layers, they grow in steps, so these layers are measured alone, at the
-size in question.
+Each operator is run with two small numbers of rows. Its memory grows linearly with the rows, so it can be extrapolated
+to any number of rows. For recurrent layers, it grows in steps, so these layers are measured alone, at the size in
+question, as are the sizes of results.
 """
 
 from collections import defaultdict
@@ -17,16 +15,22 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.measured_alone import DIRECT_LIMIT, RECURRENT, ROWS, MeasuredAlone, sizes_of, total_bytes
-from rlrepro.lab.memory import peak_memory
+from rlrepro.fit.measured_alone import (
+    DIRECT_LIMIT,
+    RECURRENT,
+    ROWS,
+    MeasuredAlone,
+    run_and_measure,
+    sizes_of,
+    total_bytes,
+)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """An operator's call: the sizes of its arguments and results, flattened, and the bytes it needed on top."""
+    """An operator's call: the sizes of its arguments, flattened, and the bytes it needed on top of its results."""
 
     sizes: tuple[int, ...]
-    results: tuple[int, ...]
     temporary_bytes: int
 
 
@@ -38,38 +42,23 @@ class _Line:
     large: _Call
 
     @property
-    def is_comparable(self) -> bool:
-        """Whether both calls have the same number of sizes."""
-        return len(self.small.sizes) == len(self.large.sizes) and len(self.small.results) == len(self.large.results)
-
-    @property
     def has_temporaries(self) -> bool:
-        return bool(self.small.temporary_bytes or self.large.temporary_bytes)
+        """Whether either call needed bytes on top of its results. Lines whose calls can't be compared have none."""
+        is_comparable = len(self.small.sizes) == len(self.large.sizes)
+        return is_comparable and bool(self.small.temporary_bytes or self.large.temporary_bytes)
 
-    def step(self, sizes: tuple[int, ...]) -> Fraction | None:
-        """Where these sizes lie on the line from `small` (0) to `large` (1) and beyond; None if they are not those of
-        this call with another number of rows."""
+    def bytes_at(self, sizes: tuple[int, ...]) -> int:
+        """The bytes that the call needs with these sizes; 0 if they are not its own with another number of rows."""
         if len(sizes) != len(self.small.sizes):
-            return None
-        step = None
-        for small, large, size in zip(self.small.sizes, self.large.sizes, sizes, strict=True):
-            if small == large:
-                if size != small:
-                    return None
-            else:
-                fraction = Fraction(size - small, large - small)
-                if step not in (None, fraction):
-                    return None
-                step = fraction
-        return step
-
-    def temporary_bytes(self, step: Fraction) -> int:
+            return 0
+        triples = list(zip(self.small.sizes, self.large.sizes, sizes, strict=True))
+        if any(small == large != size for small, large, size in triples):
+            return 0
+        steps = {Fraction(size - small, large - small) for small, large, size in triples if small != large}
+        if len(steps) != 1:
+            return 0
         small, large = self.small.temporary_bytes, self.large.temporary_bytes
-        return max(0, round(small + (large - small) * step))
-
-    def results(self, step: Fraction) -> tuple[int, ...]:
-        pairs = zip(self.small.results, self.large.results, strict=True)
-        return tuple(round(small + (large - small) * step) for small, large in pairs)
+        return max(0, round(small + (large - small) * steps.pop()))
 
 
 class OperatorMemory:
@@ -77,8 +66,7 @@ class OperatorMemory:
     measured counts as needing nothing."""
 
     def __init__(self):
-        self._lines = {}  # by operator
-        self._lines_with_temporaries = {}
+        self._lines = {}  # by operator: those that needed bytes on top of their results
         self._known_bytes = {}  # by operator and sizes
         self._alone = self._device = None  # measures recurrent layers; the device on which all others were measured
         self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
@@ -91,43 +79,29 @@ class OperatorMemory:
             small, large = (_calls(update, calibration, rows) for rows in ROWS["cpu"])
         for func in small.keys() & large.keys():
             if len(small[func]) == len(large[func]):  # otherwise, the number of calls depends on the rows
-                lines = map(_Line, small[func], large[func])
-                self._lines[func] = [line for line in dict.fromkeys(lines) if line.is_comparable]
-        for func, lines in self._lines.items():
-            if with_temporaries := [line for line in lines if line.has_temporaries]:
-                self._lines_with_temporaries[func] = with_temporaries
+                lines = dict.fromkeys(map(_Line, small[func], large[func]))
+                self._lines[func] = [line for line in lines if line.has_temporaries]
         self._device, self.workspaces = calibration.device, _workspaces(calibration.device)
         self._alone = MeasuredAlone(torch.device("cpu"))
-
-    @property
-    def is_known(self) -> bool:
-        """Whether anything was measured."""
-        return bool(self._lines)
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""
         if func in RECURRENT and self._alone:
             return self._alone.temporary_bytes(func, args, kwargs)
-        if func not in self._lines_with_temporaries:
+        if not self._lines.get(func):
             return 0
         key = func, sizes_of(args)
         if key not in self._known_bytes:
-            matches = _matching(self._lines_with_temporaries[func], key[1])
-            extrapolated = max((line.temporary_bytes(step) for line, step in matches), default=0)
-            self._known_bytes[key] = max(extrapolated, self._measure_alone(func, args, kwargs))
+            needed = max(line.bytes_at(key[1]) for line in self._lines[func])
+            if self._device.type == "cpu" and total_bytes((args, kwargs)) <= DIRECT_LIMIT:
+                # the rounding of libraries is a considerable part of so few bytes
+                needed = max(needed, self._alone.temporary_bytes(func, args, kwargs))
+            self._known_bytes[key] = needed
         return self._known_bytes[key]
 
-    def _measure_alone(self, func, args, kwargs) -> int:
-        """The same at exactly this size, if it is small. There, the rounding of libraries is a considerable part."""
-        is_small = total_bytes((args, kwargs)) <= DIRECT_LIMIT and self._device.type == "cpu"
-        return self._alone.temporary_bytes(func, args, kwargs) if is_small else 0
-
     def results(self, func, args, kwargs=None) -> tuple[int, ...] | None:
-        """The sizes of its results, flattened; None if the operator was not measured."""
-        if func in RECURRENT and self._alone:
-            return self._alone.results(func, args, kwargs)
-        matches = _matching(self._lines.get(func, ()), sizes_of(args))
-        return next((line.results(step) for line, step in matches), None)
+        """The sizes of its results, flattened; None if the operator can't be measured."""
+        return self._alone and self._alone.results(func, args, kwargs)
 
 
 def _calls(update, calibration, rows: int) -> dict:
@@ -145,12 +119,6 @@ def _workspaces(device: torch.device) -> int:
     before = torch.cuda.memory_allocated(device)
     torch._C._cuda_clearCublasWorkspaces()  # they are allocated again when needed
     return before - torch.cuda.memory_allocated(device)
-
-
-def _matching(lines, sizes):
-    """The lines on which these sizes lie, each with the step."""
-    steps = ((line, line.step(sizes)) for line in lines)
-    return [(line, step) for line, step in steps if step is not None]
 
 
 class _Measuring(TorchDispatchMode):
@@ -175,14 +143,9 @@ class _Measuring(TorchDispatchMode):
         elif key in self._temporary_bytes or torch.Tag.pointwise in func.tags or func.is_view:
             result = call()
         else:
-            result, self._temporary_bytes[key] = self._measure(call)
+            result, self._temporary_bytes[key] = run_and_measure(call, self.device)
             is_real = all(leaf.is_floating_point() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
             if self._temporary_bytes[key] and is_real and not func._schema.is_mutable:
                 self._results[key] = tree_map_only(torch.Tensor, torch.clone, result)
-        self.calls[func].append(_Call(key[1], sizes_of(result)[1:], self._temporary_bytes.get(key, 0)))
+        self.calls[func].append(_Call(key[1], self._temporary_bytes.get(key, 0)))
         return result
-
-    def _measure(self, call):
-        results = []
-        memory = peak_memory(lambda: results.append(call()), device=str(self.device), warmup=0)
-        return results[0], memory.peak_bytes - max(0, memory.held_bytes)

@@ -111,7 +111,8 @@ def plan(
     with ONE_AT_A_TIME:
         try:
             operators = OperatorMemory()
-            if not any(weight.is_meta for net in networks.values() for weight in net.parameters()):
+            can_run = not any(weight.is_meta for net in networks.values() for weight in net.parameters())
+            if can_run:
                 calibration = CalibrationRun(_calibration_device(device, networks.values()))
                 operators.measure(make_stages(calibration).update, calibration)
             stages = make_stages(DryRun(copied_to_card=device == "cuda", operators=operators))
@@ -120,7 +121,7 @@ def plan(
                 f"the networks could not be run on observations of shape {obs_space.shape} ({obs_space.dtype}) and "
                 f"actions of {act_space}: {type(error).__name__}: {error}\n{CALLS[library.partition('-')[0]]}"
             ) from error
-        planner = UpdatePlanner(stages, has_margins=operators.is_known)
+        planner = UpdatePlanner(stages, has_margins=can_run)
         return planner.plan(rollout, max_batchsize, batch_size, envs, device_memory_gib)
 
 
