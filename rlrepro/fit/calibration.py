@@ -4,11 +4,12 @@ from contextlib import ExitStack, nullcontext
 
 import torch
 
-from rlrepro.fit.zero_memory_tensors import BlankArraysToTensors, copy_dtype, copy_together, default_settings
+from rlrepro.fit.zero_memory_tensors import BlankArraysToTensors, copy_together, default_settings
 
 
 class CalibrationRun:
-    """Has the interface of a DryRun, but its tensors are real. It counts nothing; `watch` sees each operator."""
+    """Has the interface of a DryRun for `update`, but its tensors are real. It counts nothing; `watch` sees each
+    operator."""
 
     def __init__(self, device: torch.device):
         self.device, self.watch = device, nullcontext()
@@ -24,10 +25,4 @@ class CalibrationRun:
     def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
         """Copies of the modules in that precision."""
         with default_settings(self.device):
-            return copy_together(modules, lambda tensor: tensor.to(self.device, copy_dtype(tensor, dtype), copy=True))
-
-    def cache_forwards(self, module: torch.nn.Module) -> None:
-        """Does nothing: every forward pass is run."""
-
-    def cache_steps(self, optimizer: torch.optim.Optimizer) -> None:
-        """Does nothing: every step is run."""
+            return copy_together(modules, dtype, lambda tensor, dtype: tensor.to(self.device, dtype, copy=True))

@@ -5,8 +5,8 @@ The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a pl
 
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
     BlankArraysToTensors,
-    copy_dtype,
     copy_together,
     default_settings,
     fake_tensors_to_numpy,
@@ -50,7 +49,7 @@ class DryRun:
         self.with_temporaries = 0
         self._stack = self._trace = None
         self._operators, self._copied = operators, copied_to_card
-        self._forwards_are_free = False
+        self.calls_are_free = False
 
     def __enter__(self):
         if self._stack is not None:
@@ -75,12 +74,12 @@ class DryRun:
     def copy(self, modules: list[torch.nn.Module], dtype: torch.dtype | None) -> list[torch.nn.Module]:
         """Copies of the modules in that precision, on tensors that take no memory. Call it outside the context."""
 
-        def fake_copy(tensor):
+        def fake_copy(tensor, dtype):
             with self.fake, self.count:  # counted from here on, whether it is read or not
-                return torch.empty(tensor.shape, dtype=copy_dtype(tensor, dtype), device="cpu")
+                return torch.empty(tensor.shape, dtype=dtype, device="cpu")
 
         with default_settings(torch.device("cpu")), FakeCopyMode(self.fake):
-            return copy_together(modules, fake_copy)
+            return copy_together(modules, dtype, fake_copy)
 
     def record(self, trace: AllocationTrace) -> None:
         """Record each allocation and free in `trace` from now on."""
@@ -132,16 +131,9 @@ class DryRun:
             part if part.numel() else part.new_empty(shape) for part, shape in zip(parts, shapes, strict=True)
         )
 
-    def cache_forwards(self, module: torch.nn.Module) -> None:
-        """Trace a forward pass without gradients only once per input shape. Later passes of that shape count what the
-        first one needed."""
-        self._cache(module, "forward", unless=torch.is_grad_enabled)
-
-    def cache_steps(self, optimizer: torch.optim.Optimizer) -> None:
-        """Trace only one step of an optimizer that has its state. Later steps count what that step needed."""
-        self._cache(optimizer, "step", unless=lambda: False)
-
-    def _cache(self, owner, name: str, unless: Callable[[], bool]) -> None:
+    def cache(self, owner, name: str, unless: Callable[[], bool] = lambda: False) -> None:
+        """Trace that method only once per shapes of its arguments. Later calls with these shapes count what the first
+        one needed, or nothing while `calls_are_free`."""
         method, cached = getattr(owner, name), {}
 
         def cached_method(*args, **kwargs):
@@ -151,38 +143,19 @@ class DryRun:
             if key not in cached:
                 live_before = self.count.live_bytes
                 peaks, result = self.peak_of(lambda: method(*args, **kwargs))
-                layout = tree_map_only(torch.Tensor, _Layout.of, result)
-                cached[key] = peaks - live_before, layout
+                cached[key] = peaks - live_before, tree_map_only(torch.Tensor, _maker, result)
                 return result
-            extra, layout = cached[key]
-            if not self._forwards_are_free:
+            extra, makers = cached[key]
+            if not self.calls_are_free:
                 self.restart(np.maximum(self.peaks(), self.count.live_bytes + extra))
-            return tree_map_only(_Layout, lambda leaf: leaf.empty(), layout)
+            return tree_map_only(partial, lambda make: make(), makers)
 
         setattr(owner, name, cached_method)
 
-    @contextmanager
-    def forwards_for_free(self):
-        """Don't count what a cached forward pass needs while it runs."""
-        self._forwards_are_free = True
-        try:
-            yield
-        finally:
-            self._forwards_are_free = False
 
-
-@dataclass(frozen=True)
-class _Layout:
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> "_Layout":
-        return cls(tensor.shape, tensor.stride(), tensor.dtype)
-
-    def empty(self) -> torch.Tensor:
-        return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+def _maker(tensor: torch.Tensor) -> partial:
+    """A function that makes a tensor with the same layout."""
+    return partial(torch.empty_strided, tensor.shape, tensor.stride(), dtype=tensor.dtype)
 
 
 class _Operators(TorchDispatchMode):

@@ -1,7 +1,6 @@
 """The stages of Stable-Baselines3's PPO: its own code on tensors that take no memory."""
 
 import copy
-from functools import cache
 
 import numpy as np
 import torch
@@ -39,7 +38,6 @@ class SB3Stages:
         with self.run:
             self.ppo.train()
 
-    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
         policy, obs = self.ppo.policy, BlankArray((envs, *self.obs_space.shape), self.obs_space.dtype)
@@ -47,7 +45,6 @@ class SB3Stages:
             policy.set_training_mode(False)
             return self.run.peak_of(lambda: policy(torch.as_tensor(obs)))[0]
 
-    @cache  # noqa: B019 -- lives as long as the plan
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
         """The gradient steps: three minibatches and the remainder. Further minibatches add nothing, since the rollout
         stays in host memory."""

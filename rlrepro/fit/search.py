@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-MAX_SIZE = 2**24  # rows: a plan may keep an index for each
+MAX_SIZE = 2**24  # rows at a time: a plan may keep an index for each
 
 
 def largest_multiple(

@@ -1,13 +1,15 @@
 """The stages of an update of PPO or A2C in tianshou 2.x: its own code on tensors that take no memory."""
 
-from contextlib import nullcontext
 from functools import cache
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from torch.distributions import Categorical, Independent, Normal
 
+from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.zero_memory_tensors import BlankArray
 
 MANY_CHUNKS = 4  # beyond these, memory is extrapolated: further chunks do nothing new
@@ -39,9 +41,12 @@ class TianshouStages:
             self.algorithm.compute_episodic_return = _blank_returns
             self.algorithm.train()  # as in its update
         self.update(2, 2)  # the first step creates the optimizer's state
-        for net in (actor, critic):
-            run.cache_forwards(net)
-        run.cache_steps(self.algorithm.optim._optim)
+        if isinstance(run, DryRun):
+            for net in (actor, critic):
+                run.cache(net, "forward", unless=torch.is_grad_enabled)
+            run.cache(self.algorithm.optim._optim, "step")
+        self._peak_of_chunks, self._peak_of_learning = cache(self._peak_of_chunks), cache(self._peak_of_learning)
+        self._bytes_per_transition = cache(self._bytes_per_transition)
 
     def update(self, rollout: int, batch_size: int) -> None:
         """Run a whole update."""
@@ -49,7 +54,6 @@ class TianshouStages:
         with self.run:
             self._learn(self._preprocess(rollout), batch_size)
 
-    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments, as tianshou's Collector takes it: with gradients."""
         policy = self.algorithm.policy
@@ -79,27 +83,24 @@ class TianshouStages:
         extra_bytes = round(self._bytes_per_transition() * (rollout - traced_rows)) if rollout > traced_rows else 0
         return self._peak_of_learning(traced_rows, batch_size) + extra_bytes
 
-    @cache  # noqa: B019 -- lives as long as the plan
     def _peak_of_chunks(self, chunks: int, remainder: int, max_batchsize: int, free: bool = False) -> np.ndarray:
         """Peak of preprocessing that many chunks and a remainder. With `free`, forward passes are not counted."""
         self.algorithm.max_batchsize = max_batchsize
         if free:
             self._peak_of_chunks(chunks, remainder, max_batchsize)  # so that every forward pass is cached
-        with self.run, self.run.forwards_for_free() if free else nullcontext():
+        with self.run, patch.object(self.run, "calls_are_free", free):
             return self.run.peak_of(lambda: self._preprocess(chunks * max_batchsize + remainder))[0]
 
     def _growth_per_chunk(self, max_batchsize: int, free: bool) -> np.ndarray:
         small, large = (self._peak_of_chunks(count, 0, max_batchsize, free) for count in (MANY_CHUNKS, 2 * MANY_CHUNKS))
         return (large - small) / MANY_CHUNKS
 
-    @cache  # noqa: B019
     def _peak_of_learning(self, rows: int, batch_size: int) -> np.ndarray:
         self.algorithm.max_batchsize = rows
         with self.run:
             batch = self._preprocess(rows)
             return self.run.peak_of(lambda: self._learn(batch, batch_size))[0]
 
-    @cache  # noqa: B019
     def _bytes_per_transition(self) -> float:
         """Bytes of the rollout's tensors, which live from preprocessing until the update is over."""
         rollout_bytes = []

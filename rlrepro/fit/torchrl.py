@@ -1,6 +1,5 @@
 """The stages of PPO as TorchRL's tutorials write it: its GAE and ClipPPOLoss on tensors that take no memory."""
 
-from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -38,20 +37,17 @@ class TorchRLStages:
             self._advantage(data)
             self._learn(data, batch_size)
 
-    @cache  # noqa: B019 -- lives as long as the plan
     def collect(self, envs: int) -> np.ndarray:
         """One step of the policy in `envs` environments."""
         with self.run, torch.no_grad():
             return self.run.peak_of(lambda: self.actor(self._observations(envs)))[0]
 
-    @cache  # noqa: B019
     def preprocess(self, rollout: int, _=None) -> np.ndarray:
         """Values of all observations and next observations in one forward pass, and advantages."""
         with self.run:
             data = self._rollout(rollout)
             return self.run.peak_of(lambda: self._advantage(data))[0]
 
-    @cache  # noqa: B019
     def learn(self, rollout: int, batch_size: int) -> np.ndarray:
         """The gradient steps: three minibatches and the remainder. Further minibatches add nothing."""
         with self.run:

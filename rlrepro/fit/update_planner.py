@@ -1,14 +1,14 @@
 """UpdatePlanner: runs the stages of an update at given sizes, and searches for the largest sizes that fit."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
-from rlrepro.fit.search import largest_multiple
+from rlrepro.fit.search import MAX_SIZE, largest_multiple
 
 RESERVE = 0.03  # share of what a stage needs: operators round workspaces up, and choose algorithms by the size
-MAX_ROWS = 2**24  # per forward pass: a plan keeps an index for each row
 MULTIPLES = 3  # how far beyond the rollout found so far the search looks
 MAX_CHUNKS = 2**32  # a search that gets this far is not limited by GPU memory
 
@@ -22,6 +22,8 @@ class UpdatePlanner:
 
     def __init__(self, stages, *, has_margins: bool):
         self._stages, self._has_margins = stages, has_margins
+        self._collect, self._learn = cache(stages.collect), cache(stages.learn)
+        self._preprocess = stages.preprocess and cache(stages.preprocess)
 
     def plan(
         self,
@@ -40,15 +42,15 @@ class UpdatePlanner:
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
         chunk, minibatch = min(max_batchsize or rollout, rollout), min(batch_size, rollout)
-        if max(chunk * self._stages.takes_max_batchsize, minibatch) > MAX_ROWS:
+        if max(chunk * self._stages.takes_max_batchsize, minibatch) > MAX_SIZE:
             raise CannotPlan(
-                f"at most {MAX_ROWS:,} transitions at a time can be planned; found {max(chunk, minibatch):,}"
+                f"at most {MAX_SIZE:,} transitions at a time can be planned; found {max(chunk, minibatch):,}"
             )
         try:
-            peaks = {"collect": self._stages.collect(envs)}
-            if self._stages.preprocess:
-                peaks["preprocess"] = self._stages.preprocess(rollout, chunk)
-            peaks["learn"] = self._stages.learn(rollout, minibatch)
+            peaks = {"collect": self._collect(envs)}
+            if self._preprocess:
+                peaks["preprocess"] = self._preprocess(rollout, chunk)
+            peaks["learn"] = self._learn(rollout, minibatch)
         except Exception as error:
             raise CannotPlan(f"the update can't be traced: {type(error).__name__}: {error}") from error
         tensors = {stage: int(peak[0]) for stage, peak in peaks.items()}
@@ -57,28 +59,20 @@ class UpdatePlanner:
         return Plan(sizes, device_memory_gib, tensors, margins if self._has_margins else {}, self)
 
     def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
-        """The largest value of that size within `limit` bytes, with the other sizes of `plan`."""
+        """The largest value of that size within `limit` bytes, with the other sizes of `plan`; 0 if there is none. For
+        `max_batchsize`, only `preprocess` has to stay within the limit, and for `batch_size`, only `learn`."""
         if multiple_of != 1:
             raise CannotPlan(f"multiple_of is for updates of your own; found {multiple_of!r}")
         if size == "rollout":
-            return self.largest_rollout(plan, limit)
-        searches = {"batch_size": self.largest_batch_size, "max_batchsize": self.largest_max_batchsize}
-        if size not in searches:
-            raise CannotPlan(f"size must be one of rollout, {', '.join(searches)}; found {size!r}")
-        return searches[size](plan.rollout, limit)
-
-    def largest_batch_size(self, rollout: int, limit: int) -> int:
-        """The largest minibatch for which `learn` stays within `limit` bytes; 0 if there is none."""
-        return self._largest_chunk(self._stages.learn, rollout, limit)
-
-    def largest_max_batchsize(self, rollout: int, limit: int) -> int:
-        """The largest chunk for which `preprocess` stays within `limit` bytes; 0 if there is none. Raises CannotPlan
-        for a library without this parameter."""
-        if not self._stages.takes_max_batchsize:
+            return self._largest_rollout(plan, limit)
+        stages = {"batch_size": self._learn, "max_batchsize": self._preprocess}
+        if size not in stages:
+            raise CannotPlan(f"size must be one of rollout, {', '.join(stages)}; found {size!r}")
+        if size == "max_batchsize" and not self._stages.takes_max_batchsize:
             raise CannotPlan("this library has no max_batchsize")
-        return self._largest_chunk(self._stages.preprocess, rollout, limit)
+        return self._largest_chunk(stages[size], plan.rollout, limit)
 
-    def largest_rollout(self, plan: Plan, limit: int) -> int | None:
+    def _largest_rollout(self, plan: Plan, limit: int) -> int | None:
         """The longest rollout within `limit` bytes, with the other sizes of `plan`; None if there is no limit.
 
         A remainder is joined to a minibatch: a longer rollout may fit where a shorter one does not. From a multiple of
@@ -104,7 +98,7 @@ class UpdatePlanner:
 
     def _largest_chunk(self, stage: Callable, rollout: int, limit: int) -> int:
         """The largest size that fits. The chunk that a remainder is joined to must fit too."""
-        max_size = min(rollout, MAX_ROWS)
+        max_size = min(rollout, MAX_SIZE)
 
         def needed_bytes(rollout, size):
             return self._needed_bytes(stage(rollout, size))

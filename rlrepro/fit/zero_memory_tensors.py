@@ -61,21 +61,17 @@ class BlankArraysToTensors(TorchFunctionMode):
         return tensor.to(dtype=kwargs.get("dtype") or dtype, device=kwargs.get("device"))
 
 
-def copy_together(modules: list[torch.nn.Module], copy_tensor: Callable[[torch.Tensor], torch.Tensor]) -> list:
-    """Deep copies that share what the modules share, with `copy_tensor(tensor)` in place of each tensor."""
+def copy_together(modules: list[torch.nn.Module], dtype: torch.dtype | None, copy_tensor: Callable) -> list:
+    """Deep copies that share what the modules share, with `copy_tensor(tensor, dtype)` in place of each tensor. Only
+    floating-point tensors change their dtype."""
     memo, together = {}, torch.nn.ModuleList(modules)
     for module in together.modules():
         for tensor in (*module._parameters.values(), *module._buffers.values(), *vars(module).values()):
             if isinstance(tensor, torch.Tensor) and id(tensor) not in memo:
-                copied = copy_tensor(tensor.detach())
+                copied = copy_tensor(tensor.detach(), dtype if dtype and tensor.is_floating_point() else tensor.dtype)
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
                 memo[id(tensor)] = torch.nn.Parameter(copied, tensor.requires_grad) if is_parameter else copied
     return list(copy.deepcopy(together, memo))
-
-
-def copy_dtype(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
-    """The dtype of a copy: `dtype`, if given, for floating-point tensors."""
-    return dtype if dtype and tensor.is_floating_point() else tensor.dtype
 
 
 @contextmanager
