@@ -68,7 +68,8 @@ def test_every_claim_gets_a_verdict(run, run_cli):
     rows = json.loads(run_cli("verdicts", run, "--json").stdout)
     assert [row["id"] for row in rows] == [claim.id for claim in all_claims()]
     unmeasured = {row["id"] for row in rows if row["figure"] == "–"}
-    assert unmeasured == {"SS1", "SS2", "SS3", "SS7"}  # of buffers of the article's own size
+    large = {"SS1", "SS2", "SS3", "SS7"}  # of buffers of the article's own size
+    assert large - {"SS7"} <= unmeasured <= large  # SS7 has a figure if its premise does not hold beside other tests
     assert all("(profile full)" in row["why"] for row in rows if row["id"] in unmeasured)
     untested = {row["id"] for row in rows if row["verdict"] == "not testable here"} - unmeasured
     premises = "does not occur on this machine", "does not grow in proportion here"  # beside other tests, in `tiny`
