@@ -120,6 +120,10 @@ def test_an_ensemble_whose_members_have_all_diverged_learns_no_further():
     ensemble = EnsemblePPO(broken_pendulum, seeds=[3], vectorization="sync", **SIZES)
     with pytest.warns(UserWarning, match=r"members \[0\] were stopped"):
         ensemble.learn(10 * STEPS)
+    model = ensemble.model(0)
+    model.set_env(PPO("MlpPolicy", short_pendulum(), device="cpu").env)
+    model.learn(STEPS)  # its weights and its new Adam are finite
+    assert all(weight.isfinite().all() for weight in model.policy.parameters())
     assert ensemble.num_timesteps == 2 * STEPS
     with pytest.raises(RuntimeError, match="all members have stopped"):
         ensemble.learn(STEPS)

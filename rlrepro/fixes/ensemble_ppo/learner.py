@@ -162,8 +162,8 @@ class EnsemblePPO:
         return policy
 
     def model(self, member: int) -> PPO:
-        """Stable-Baselines3's PPO as this member is now, with its Adam state. `PPO.load(path, env)` loads what its
-        `save(path)` writes, to train it further alone."""
+        """Stable-Baselines3's PPO as this member is now, with its Adam state, which is empty if the member has stopped.
+        `PPO.load(path, env)` loads what its `save(path)` writes, to train it further alone."""
         return model_of(self, member)
 
     def vec_env(self, member: int, venv: VecEnv) -> VecNormalize:

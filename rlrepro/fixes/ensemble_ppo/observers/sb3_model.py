@@ -9,7 +9,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 
 def model_of(ensemble, member: int) -> PPO:
-    """PPO on the CPU with a member's hyperparameters, weights and Adam state; its environments can't be stepped."""
+    """PPO on the CPU with a member's hyperparameters, weights and Adam state, which is empty if the member has stopped,
+    since it has gone on without it; its environments can't be stepped."""
     shared = {name: getattr(ensemble, name) for name in ("n_steps", "batch_size", "n_epochs", "normalize_advantage")}
     options = {**shared, **ensemble.hyperparameters.of(member), "device": "cpu"}
     policy_kwargs = {name: value for name, value in ensemble.policy_kwargs.items() if name != "use_sde"}
@@ -17,7 +18,7 @@ def model_of(ensemble, member: int) -> PPO:
         model = PPO("MlpPolicy", spaces_of(ensemble), policy_kwargs=policy_kwargs, **options)
     model.seed, model.num_timesteps = ensemble.seeds[member], ensemble.num_timesteps
     ensemble.networks.copy_to(member, model.policy)
-    state, first = ensemble.optimizer.state_of(member), 0
+    state, first = None if member in ensemble.stopped else ensemble.optimizer.state_of(member), 0
     for parameter in model.policy.parameters() if state else ():
         last = first + parameter.numel()
         moments = {name: state[name][first:last].view_as(parameter).cpu().clone() for name in ("exp_avg", "exp_avg_sq")}
