@@ -130,6 +130,16 @@ def test_each_optimizer_of_torch_is_planned_to_the_byte(name):
     assert plan_update(make, averaged, device="cpu").stages["update"] == measured(make, averaged)
 
 
+def unless_zero(state):
+    kept = [weight.clone() for weight in state.net.parameters() if weight.any()]
+    learn(state, state.net(torch.zeros(32, 64)).mean() + sum(weight.mean() for weight in kept))
+
+
+def test_numbers_are_taken_not_to_be_all_zero():
+    """As Prodigy asks before it copies the weights."""
+    assert plan_update(Tiny, unless_zero, device="cpu").stages["update"] == measured(Tiny, unless_zero)
+
+
 def test_a_gradient_scaler_takes_its_step_and_half_precision_is_smaller():
     def make():
         state = Tiny("cuda")

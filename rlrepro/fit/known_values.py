@@ -55,7 +55,7 @@ def _value(func, args, kwargs, result):
         return OF_ITSELF[operator]
     if operator in COMPARISONS and isinstance(args[1], float) and isinf(args[1]):
         return _on_numbers(func, (tensor, args[1]), lambda _: 0)
-    if operator in ANY:
+    if operator in ANY and (known is not None or tensor.dtype is torch.bool):  # a guard; numbers are not all zero
         return bool(known)
     if known is None:
         return None
