@@ -67,11 +67,12 @@ test-all: lint  ## every test; each notebook is run in the profile `smoke`
 	RLREPRO_RUN=build/smoke OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -m timing
 
-lint: $(READY)  ## check style, notebooks and terms, without running any code
+lint: $(READY)  ## check style, structure, notebooks and terms, in seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md book notebooks rlrepro tests
+	$(BIN)/python -m pytest -n 0 --durations=1 tests/test_project.py
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)

@@ -1,4 +1,5 @@
-"""Single-file updates in the usual style, for tests of plans: make() and step(state, ...) of six algorithms."""
+"""Single-file updates in the usual style, for tests of plans: make() and step(state, ...) of six algorithms, and of one
+layer; and what an update takes on a virtual card."""
 
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 from rlrepro.fit import stage
+from rlrepro.lab import VirtualCard
 
 DEVICE = "cpu"
 OBS, ACTIONS = 24, 6
@@ -180,3 +182,26 @@ UPDATES = {
     "SAC": (make_sac, sac),
     "TD3": (make_sac, td3),
 }
+
+
+class Tiny:
+    def __init__(self, device="cpu"):
+        self.net = nn.Linear(64, 64).to(device)
+        self.optimizer = torch.optim.AdamW(self.net.parameters())
+        self.ema = torch.optim.swa_utils.AveragedModel(self.net) if device == "cpu" else None
+
+
+def learn(state, loss):
+    state.optimizer.zero_grad()
+    loss.backward()
+    state.optimizer.step()
+
+
+def measured(make, step, **sizes) -> int:
+    """Peak of live bytes of the second update."""
+    with VirtualCard(64, device="cpu") as card:
+        state = make()
+        step(state, **sizes)
+        card.restart_peak()
+        step(state, **sizes)
+        return card.peak_bytes
