@@ -42,7 +42,7 @@ class EnsemblePPO:
             `vec_env(k, venv)` wraps an environment in which to use the policy
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
-        device: of the networks; "auto" is CUDA if that is available, and else the CPU
+        device: of the networks; "auto" is CUDA if that is available, otherwise the CPU
 
     The other parameters are those of Stable-Baselines3's PPO, which documents them. learning_rate, clip_range,
     clip_range_vf, ent_coef, vf_coef, gamma, gae_lambda, max_grad_norm and target_kl are one value for all members, or a
@@ -137,9 +137,9 @@ class EnsemblePPO:
         continue, as with its `reset_num_timesteps=False`.
 
         `callback(k)` makes a callback of Stable-Baselines3 for member k, such as its EvalCallback. It is called at each
-        step; if it returns False, the member stops, but not the others: its weights, episodes and statistics stay as
-        they are, unlike in Stable-Baselines3 also in further calls, and after `load`. `tensorboard_log` is a folder for
-        curves like Stable-Baselines3's, in member_0, member_1, ..., or a list with a folder for each member.
+        step; if it returns False, that member stops and the others go on. Its weights, episodes and statistics then
+        stay as they are, also after `load` and, unlike in Stable-Baselines3, in further calls. `tensorboard_log` is a
+        folder for curves like Stable-Baselines3's, in member_0, member_1, ..., or a list with a folder for each member.
 
         A member whose weights are no longer finite after an update is stopped with a warning, and listed in `diverged`;
         its policy is the one from before the update.

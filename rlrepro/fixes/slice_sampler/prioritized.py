@@ -26,10 +26,11 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     A slice starts at a transition drawn in proportion to its priority, among those that have enough of their trajectory
     left. To find them, PrioritizedSliceSampler reads everything that is stored; it sets the others to zero in its tree
     of priorities, draws, and sets them back. Here they stay zero, and a write updates only the transitions that it adds
-    and the end of the trajectories that it continues. The second tree, of minima, keeps their priorities. Arguments,
-    samples and the information with them are PrioritizedSliceSampler's own; `state_dict` has its format. Once a storage
-    is full, PrioritizedSliceSampler (up to torchrl 0.14.1, the newest) also returns slices that cross the end of a
-    trajectory if the storage has `ndim=2` or `span` is given; this sampler never does.
+    and the end of the trajectories that it continues. The second tree, that of the minima, still has the priorities of
+    the transitions set to zero. Arguments, samples and the information with them are PrioritizedSliceSampler's own;
+    `state_dict` has its format. Once a storage is full, PrioritizedSliceSampler (up to torchrl 0.14.1, the newest) also
+    returns slices that cross the end of a trajectory if the storage has `ndim=2` or `span` is given; this sampler never
+    does.
 
     Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
     which keeps the priorities, does not load.

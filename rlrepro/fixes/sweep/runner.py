@@ -49,7 +49,7 @@ def sweep(
             if an ensemble has failed and its runs are repeated
         seed: for configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
-        device: of all configs; "auto" is CUDA if that is available, and else the CPU. A config may have `device` too,
+        device: of all configs; "auto" is CUDA if that is available, otherwise the CPU. A config may have `device` too,
             if it is "auto" or the same
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
             computed again. They are identified by the config, with the code of functions in it, `seed`, `callback` and

@@ -70,7 +70,7 @@ def train_many(
         threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
         gpus: GPUs of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
-            and no more run at once than fit; with Ray, it is `num_gpus`.
+            and no more runs start at once than fit; with Ray, it is `num_gpus`.
         timeout: seconds after which a run is killed, whatever it does, and has an `error`. They count from the call of
             `fn`; time spent waiting for a free core or node does not count. Such a run is not started again. On this
             machine, all processes that a killed run has started are killed too, except those that have moved to a
