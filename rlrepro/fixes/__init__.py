@@ -1,4 +1,5 @@
-"""The fixes, one folder each; a folder can be copied into your own project and needs nothing else from rlrepro."""
+"""The fixes, one folder each. A folder can be copied into your own project and needs nothing else from rlrepro, except
+that `sweep` needs `ensemble_ppo` and `train_many` beside it."""
 
 import lazy_loader
 

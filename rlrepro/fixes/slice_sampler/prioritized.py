@@ -29,8 +29,8 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
     and the end of the trajectories that it continues. The second tree, that of the minima, still has the priorities of
     the transitions set to zero. Arguments, samples and the information with them are PrioritizedSliceSampler's own;
     `state_dict` has its format. Once a storage is full, PrioritizedSliceSampler (up to torchrl 0.14.1, the newest) also
-    returns slices that cross the end of a trajectory if the storage has `ndim=2` or `span` is given; this sampler never
-    does.
+    returns slices that cross the end of a trajectory if the storage has `ndim=2`, or with `span=(False, True)` or
+    `(False, n)`; this sampler never does.
 
     Writes are followed, and errors raised, as in IncrementalSliceSampler. Raises ImportError if torchrl's extension,
     which keeps the priorities, does not load.
