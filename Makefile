@@ -1,6 +1,8 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Many processes start here, and each would compile what it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON  ?= python3
 PROFILE ?= smoke

@@ -74,8 +74,8 @@ def train_many(
         timeout: seconds after which a run is killed, whatever it does, and has an `error`. They count from the call of
             `fn`; time spent waiting for a free core or node does not count. Such a run is not started again. On this
             machine, all processes that a killed run has started are killed too, except those that have moved to a
-            process group of their own; with Ray, those that it has forked, on Linux. On
-            Windows, only its own process is killed, and only by loky.
+            process group of their own; with Ray, those that it has forked, on Linux. On Windows, only its own
+            process is killed, and only by loky.
         retries: with Ray, how often a run is started again if its node or its process is lost.
         backend: "loky" is this machine; "ray" is the Ray that is initialized, the one at RAY_ADDRESS, or a local one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
