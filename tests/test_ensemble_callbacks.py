@@ -230,5 +230,7 @@ def test_callbacks_save_and_normalize(tmp_path):
 
 
 def test_a_value_that_is_not_a_callback_is_refused():
-    with pytest.raises(ValueError, match=r"callback\(k\) must return Stable-Baselines3's BaseCallback"):
+    with pytest.raises(ValueError, match=r"callback\(k\) must make a BaseCallback of Stable-Baselines3.*found None"):
         ensemble().learn(STEPS, callback=lambda k: None)
+    with pytest.raises(ValueError, match=r"callback\(k\) must make a BaseCallback.*found <.*Recorder"):
+        ensemble().learn(STEPS, callback=(2 * [Recorder()]).__getitem__)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import dataclass
 
 import gymnasium as gym
 import numpy as np
@@ -188,3 +189,19 @@ def test_members_that_learn_the_same_are_warned_about():
 def test_a_batch_that_is_never_full_is_warned_about():
     with pytest.warns(UserWarning, match=r"batch_size=64 is larger than a member's rollout \(n_steps × n_envs = 20\)"):
         ensemble(seeds=[0], n_steps=10, n_envs=2)
+
+
+@dataclass
+class Linear:  # which can't be hashed
+    first: float
+
+    def __call__(self, remaining):
+        return self.first * remaining
+
+
+def test_a_schedule_may_be_any_callable():
+    trained = EnsemblePPO("CartPole-v1", seeds=[0, 1], learning_rate=Linear(1e-3), n_steps=32, n_epochs=1).learn(64)
+    reference = PPO(
+        "MlpPolicy", "CartPole-v1", seed=1, learning_rate=Linear(1e-3), n_steps=32, n_epochs=1, device="cpu"
+    )
+    assert distance(trained.policy(1), reference.learn(64).policy) < 2e-6

@@ -36,6 +36,7 @@ MEMBERS = [
     ),
     ("CartPole-v1", {"target_kl": 1e-3, "learning_rate": 5e-3, "n_epochs": 6}),
     ("Pendulum-v1", {"policy_kwargs": {"net_arch": {"pi": [16], "vf": [32, 8]}, "activation_fn": torch.nn.ReLU}}),
+    ("Pendulum-v1", {"policy_kwargs": {"activation_fn": torch.nn.Identity}}),
     ("Pendulum-v1", {"n_steps": 256}),  # episodes end by their time limit
 ]
 

@@ -67,7 +67,9 @@ def test_an_environment_that_raises_is_named():
         (lambda: Spaces(actions=gym.spaces.Box(-3, 3, (2,), np.int64)), {"seeds": [0]}, "Box of floats"),
         (lambda: Spaces(observations=gym.spaces.Box(-1, 1, (3, 4))), {"seeds": [0]}, "observations must be vectors"),
         ([lambda: Spaces(), lambda: Spaces(actions=gym.spaces.Box(-9, 9, (2,)))], {"seeds": [0, 1]}, "member 1 has"),
-        (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0, 1]}, "member 1 shares another's"),  # noqa: B008
+        (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0, 1]}, "member 1 shares an"),  # noqa: B008
+        (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0], "n_envs": 2}, "member 0 shares an"),  # noqa: B008
+        (lambda: Spaces(actions=gym.spaces.Box(-np.inf, np.inf, (2,))), {"seeds": [0]}, "bounded Box"),
         ("Pendulum-v1", {"seeds": [0], "batch_size": 1}, "at least 2 transitions, found batch_size=1"),
         ("Pendulum-v1", {"seeds": [0], "clip_range_vf": 0}, "clip_range_vf must be positive"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"optimizer_class": torch.optim.RAdam}}, "found RAdam"),

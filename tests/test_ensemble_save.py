@@ -64,7 +64,10 @@ def test_target_kl_can_not_be_added(tmp_path):
         EnsemblePPO.load(tmp_path / "ensemble.pt", "CartPole-v1", target_kl=0.01)
 
 
-@pytest.mark.parametrize("options", [{}, {"learning_rate": [1e-3, 3e-4]}, {"target_kl": 0.03}])
+AMSGRAD = {"policy_kwargs": {"optimizer_kwargs": {"amsgrad": True}}}
+
+
+@pytest.mark.parametrize("options", [{}, {"learning_rate": [1e-3, 3e-4]}, {"target_kl": 0.03}, AMSGRAD])
 def test_stable_baselines3_goes_on_with_a_member(options, tmp_path):
     """As with a model that was trained, saved and loaded alone."""
     ensemble = EnsemblePPO("Pendulum-v1", seeds=[3, 4], vectorization="sync", **SIZES, **options).learn(128)

@@ -54,6 +54,7 @@ def test_a_stopped_member_stays_as_it_is_in_later_calls(is_loaded, tmp_path):
     with pytest.warns(UserWarning, match=r"members \[0\] stay stopped: policy\(k\) has what they learned"):
         ensemble.learn(2 * STEPS, callback=lambda k: called.append(k) or Stop(None))
     assert state_of(ensemble) == at_stop and called == [1] and len(ensemble.episodes[0].returns) == 3
+    assert [ensemble.model(k).num_timesteps for k in (0, 1)] == [STEPS + 1, 4 * STEPS]
 
 
 @pytest.mark.filterwarnings("ignore:members .0. stay stopped")

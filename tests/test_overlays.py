@@ -10,12 +10,14 @@ import sys
 import sysconfig
 import time
 import venv
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from rlrepro.lab import Release, ReleaseUnavailable
-from rlrepro.lab.overlays import install, overlay_folder
+from rlrepro.lab.overlays import install, is_installed, overlay_folder
+from rlrepro.lab.wheel_check import find_damage
 
 from .test_releases import version
 
@@ -205,3 +207,9 @@ def test_the_folder_named_for_a_python_is_the_one_where_it_looks(empty_cache):
 def test_without_network_for_another_python_the_error_says_what_to_do(empty_cache, no_network):
     with pytest.raises(ReleaseUnavailable, match=r"fetch 'torchrl==0\.7\.0' --python 3\.12"):
         install("torchrl==0.7.0", "3.12")
+
+
+def test_a_version_may_be_written_in_any_way(copy_of):
+    assert is_installed("filelock", f"v{metadata.version('filelock')}") and not is_installed("filelock", "1.0")
+    folder = copy_of("tianshou==1.0.0")
+    assert find_damage(folder, [("tianshou", "v1.0")]) is None

@@ -232,6 +232,7 @@ def test_a_timeline_says_why_a_release_has_no_value():
     points = timeline("tianshou", ["0.4.11", "99.0", "1.0.0"], version, at_once=2)
     assert [point.value for point in points] == [None, None, "1.0.0"]
     assert "No module named 'gym'" in points[0].error and "no version 99.0" in points[1].error
+    assert timeline("tianshou", ["1.0.0"], sys.exit, 3)[0].error == "SystemExit: 3"
 
 
 class TwoArguments(Exception):

@@ -83,6 +83,9 @@ def test_adding_one_at_a_time_equals_extending():
     for transition in data.unbind(0):
         added.add(transition)
     assert (added[:] == extended[:]).all()
+    listed = SharedActionBuffer(20, TABLE)
+    listed.extend(list(data))
+    assert (listed[:] == extended[:]).all() and not len(listed.extend([])) and len(listed) == len(data)
     check(added.sample(100), 5)
 
 
@@ -104,6 +107,7 @@ def test_masks_that_are_no_longer_referenced_are_reused():
         data = transitions(1)
         data["action_mask"] = torch.rand(1, ACTIONS, generator=generator) < 0.5
         data["action_mask"][:, 0] = True
+        data["next"]["action_mask"] = data["action_mask"].clone()
         buffer.extend(data)
     assert len(buffer.masks.rows) <= 64  # of 2,000 different masks, at most 20 are referenced
 

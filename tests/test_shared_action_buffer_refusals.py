@@ -19,6 +19,7 @@ from .test_shared_action_buffer import TABLE, transitions
         (lambda data: data["action_mask"][2].fill_(False), r"action_mask of transitions \[\[2\]\] allows no action"),
         (lambda data: data.update({"action_mask": data["action_mask"][:, :9]}), r"must be bool of shape \(5, 27\)"),
         (lambda data: data["next"].update({"action_mask": torch.ones(5, 27)}), r"'next', .*found torch.float32"),
+        (lambda data: data["next"].pop("action_mask"), r"action_mask without \('next', 'action_mask'\)"),
     ],
 )
 def test_a_wrong_transition_is_refused_and_nothing_is_stored(change, message):

@@ -1,5 +1,6 @@
 """What train_many and sweep print about configs that fail."""
 
+import multiprocessing
 import re
 import traceback
 
@@ -75,3 +76,8 @@ def test_sweep_prints_each_config_that_fails_once(capfd):
 def test_sweep_prints_nothing_without_progress(capfd):
     sweep([{"env": broken_environment, **SIZES}], 64, n_jobs=1, progress=False)
     assert "failed" not in capfd.readouterr().err
+
+
+def test_a_config_that_only_a_child_process_could_inherit_is_named():
+    with pytest.raises(ValueError, match=r"config 0 can't be sent to another process: Lock objects"):
+        train_many(refuse, [{"name": "a", "data": multiprocessing.Lock()}], progress=False)

@@ -50,6 +50,8 @@ def test_returned_values_hide_no_other_column():
     (row,) = table([outcome({"error": 0.5, "rate": 0.2}, rate=0.1)]).to_dict("records")
     returned = {"error_returned": 0.5, "rate_returned": 0.2}
     assert row == {"rate": 0.1, "seed": 7, **returned, "seconds": 1.5, "error": None}
+    (row,) = table([Outcome({"error": 0.1, "seconds": 5}, None, "ValueError: no", 1.5, 7)]).to_dict("records")
+    assert row == {"error": 0.1, "seconds": 5, "seed": 7, "seconds_of_run": 1.5, "error_of_run": "ValueError: no"}
 
 
 @pytest.mark.slow

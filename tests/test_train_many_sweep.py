@@ -78,8 +78,13 @@ def test_each_run_sees_its_card(gpus, expected, tmp_path, monkeypatch):
     assert {outcome.value for outcome in outcomes} == expected
 
 
-def test_without_a_card_nothing_starts(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
+@pytest.mark.parametrize("hides_cards", [False, True])
+def test_without_a_card_nothing_starts(hides_cards, tmp_path, monkeypatch):
+    if hides_cards:
+        make_cards(tmp_path, monkeypatch, 2)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="gpus=1, but this process may use 0 NVIDIA GPUs"):
         train_many(cards, [{"x": 1}], gpus=1, resume=tmp_path / "results", **QUIET)
     assert not (tmp_path / "results").exists()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 from platformdirs import user_cache_path
 
 from rlrepro.lab.limits import TookTooLong, locked
@@ -64,7 +65,7 @@ def parse_release(requirement: str) -> tuple[str, str]:
 def is_installed(name: str, version: str) -> bool:
     """Whether this release is the installed one, so that no overlay is needed."""
     try:
-        return metadata.version(name) == version
+        return Version(metadata.version(name)) == Version(version)
     except metadata.PackageNotFoundError:
         return False
 

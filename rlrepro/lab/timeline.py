@@ -41,7 +41,7 @@ def timeline(
         release = open_already.get(version) or Release(f"{name}=={version}", environment=environment)
         try:
             return TimelinePoint(version, release.run(fn, *args, **kwargs))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return TimelinePoint(version, error=f"{type(error).__name__}: {error}")
         finally:
             if version not in open_already:

@@ -8,6 +8,7 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 
 def find_damage(folder: Path, releases: Iterable[tuple[str, str]]) -> str | None:
@@ -17,12 +18,12 @@ def find_damage(folder: Path, releases: Iterable[tuple[str, str]]) -> str | None
     imported.
     """
     wheels = {
-        (canonicalize_name(wheel.metadata["Name"] or ""), wheel.metadata["Version"]): wheel.files
+        (canonicalize_name(wheel.metadata["Name"] or ""), Version(wheel.metadata["Version"] or "0")): wheel.files
         for wheel in metadata.distributions(path=[str(folder)])
     }
     wheel_files = set()
     for name, version in releases:
-        files = wheels.get((name, version))
+        files = wheels.get((name, Version(version)))
         if not files:
             return f"{name} {version} or its list of files is missing"
         for file in files:

@@ -18,17 +18,14 @@ ELEMENTWISE = (  # elementwise activations without weights or randomness
 
 
 def check_spaces(observation_space, action_space) -> None:
-    """Raises ValueError unless observations are vectors of numbers, and actions Discrete or a one-dimensional Box of
-    floats."""
+    """Raises ValueError unless observations are vectors of numbers, and actions Discrete or a one-dimensional, bounded
+    Box of floats."""
     if not isinstance(observation_space, gym.spaces.Box) or len(observation_space.shape) != 1:
         raise ValueError(f"observations must be vectors (a one-dimensional Box), found {observation_space}")
-    is_vector = (
-        isinstance(action_space, gym.spaces.Box)
-        and len(action_space.shape) == 1
-        and np.issubdtype(action_space.dtype, np.floating)
-    )
+    is_vector = isinstance(action_space, gym.spaces.Box) and len(action_space.shape) == 1
+    is_vector = is_vector and np.issubdtype(action_space.dtype, np.floating) and action_space.is_bounded()
     if not is_vector and not isinstance(action_space, gym.spaces.Discrete):
-        raise ValueError(f"actions must be Discrete, or a one-dimensional Box of floats, found {action_space}")
+        raise ValueError(f"actions must be Discrete, or a one-dimensional, bounded Box of floats, found {action_space}")
 
 
 def check_policy(policy) -> None:
@@ -93,7 +90,8 @@ def warn_of_twins(seeds, hyperparameters, env) -> None:
         return  # each member has its own environment
     first_members = {}
     for member, seed in enumerate(seeds):
-        twin = first_members.setdefault((seed, *hyperparameters.of(member).values()), member)
+        values = hyperparameters.of(member).values()
+        twin = first_members.setdefault((seed, *(id(x) if callable(x) else x for x in values)), member)
         if twin != member:
             warnings.warn(
                 f"members {twin} and {member} learn the same from seed {seed} and equal hyperparameters; change a seed",

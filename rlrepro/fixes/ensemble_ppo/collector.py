@@ -82,7 +82,7 @@ class Collector:
                 final = infos[FINAL_OBS][member * self.n_envs + env]
                 if self.normalize is not None:
                     final = self.normalize.normalize_final(member, final)
-                time_limits.append((step, member, env, final))
+                time_limits.append((step, member, env, np.array(final)))  # which the environment may reuse
         return self._rollout(observations, actions, rewards, starts, time_limits)
 
     def state(self) -> dict:

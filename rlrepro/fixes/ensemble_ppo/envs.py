@@ -36,7 +36,7 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     factories = [_factory(spec) for spec in (env if isinstance(env, list | tuple) else [env] * members)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
-    step_seconds = _check_members(factories)
+    step_seconds = _check_members(factories, n_envs)
     if vectorization == "auto":
         vectorization = "async" if step_seconds * (_cores() - 1) > MESSAGE_SECONDS else "sync"
     env_fns = [partial(_MemberEnv, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
@@ -68,15 +68,15 @@ def _cores() -> int:
     return cpu_count()
 
 
-def _check_members(factories: Sequence[Callable[[], gym.Env]]) -> float:
-    """Seconds of a step of the first member's environment. Raises ValueError if members share an environment, or if
-    their spaces differ or can't be trained on."""
+def _check_members(factories: Sequence[Callable[[], gym.Env]], n_envs: int) -> float:
+    """Seconds of a step of the first member's environment. Raises ValueError if two environments are the same, or if
+    the spaces of members differ or can't be trained on."""
     envs = []
     try:
-        for member, factory in enumerate(factories):
+        for member, factory in [*enumerate(factories), *enumerate(factories if n_envs > 1 else ())]:
             envs.append(factory())
             if any(envs[-1].unwrapped is other.unwrapped for other in envs[:-1]):
-                raise ValueError(f"member {member} shares another's environment; make a new one in each call of env")
+                raise ValueError(f"member {member} shares an environment; make a new one in each call of env")
             first, spaces = ((env.observation_space, env.action_space) for env in (envs[0], envs[-1]))
             if spaces != first:
                 raise ValueError(f"members must have equal spaces: member {member} has {spaces}, member 0 has {first}")

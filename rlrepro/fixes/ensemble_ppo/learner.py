@@ -55,7 +55,7 @@ class EnsemblePPO:
     gSDE; and for values out of range. Warns of members that would learn the same.
 
     `episodes[k]` has the finished episodes of member k as lists: `returns`, `lengths` (environment steps), `timesteps`
-    of the member when each ended, and `successes`, from infos with `is_success`. `policy(k)` copies its policy.
+    of the member when each ended, and `successes`, from infos with `is_success` (not of a VectorEnv).
 
     Tested with stable-baselines3 2.3.2, 2.4.1, 2.5.0, 2.6.0, 2.7.1, 2.8.0, 2.9.2.
     """

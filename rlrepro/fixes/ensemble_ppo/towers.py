@@ -36,9 +36,9 @@ class Tower:
         """Writes the gradients of weights and biases, given that with respect to the outputs. Empties `kept`."""
         for weight, _, weight_gradient, bias_gradient, activation in reversed(self._layers):
             x, z, y = kept.pop()
-            if activation is not None and y is z:
+            if type(activation) is nn.Tanh and y is z:
                 torch.ops.aten.tanh_backward.grad_input(gradient, y, grad_input=gradient)
-            elif activation is not None:
+            elif y is not z:
                 (gradient,) = torch.autograd.grad(y, z, gradient)
             # not directly into the view, where bmm would go member by member; few rows are faster than few columns
             if 2 * x.shape[2] <= gradient.shape[2]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from tensordict import TensorDictBase
+from tensordict import TensorDict, TensorDictBase
 from torchrl.data import LazyTensorStorage, ListStorage, ReplayBuffer, Storage
 
 from .packed_masks import EVERYTHING, PackedMasks
@@ -33,8 +33,8 @@ class SharedActionBuffer(ReplayBuffer):
     every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once there are any.
     Batches go from the CPU to a GPU through pinned memory, asynchronously.
 
-    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape, and a state
-    without any available action unless the episode has ended there.
+    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape or of the state
+    alone, and a state without any available action unless the episode has ended there.
 
     Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
@@ -63,9 +63,11 @@ class SharedActionBuffer(ReplayBuffer):
         self.masks = PackedMasks(len(actions), self._masks_in_use)
         self._masked = False  # whether any masks have been stored
 
-    def extend(self, data: TensorDictBase, **options) -> torch.Tensor:
-        """Store transitions (n,), or (n, ...) if the storage has more dimensions. Returns their indices. No transitions
-        change nothing."""
+    def extend(self, data: TensorDictBase | Sequence[TensorDictBase], **options) -> torch.Tensor:
+        """Store transitions (n,), or (n, ...) if the storage has more dimensions, or a list of them. Returns their
+        indices. No transitions change nothing."""
+        if isinstance(data, list | tuple):
+            data = torch.stack(list(data)) if data else TensorDict(batch_size=0)
         if not data.batch_size.numel():
             return torch.empty((0,) if self.storage.ndim == 1 else (0, self.storage.ndim), dtype=torch.long)
         with self._replay_lock:
@@ -140,6 +142,8 @@ class SharedActionBuffer(ReplayBuffer):
         for key, mask in masks.items():
             _check_mask(key, mask, data, count)
         if "action_mask" in masks:
+            if MASKS[1] not in masks:
+                raise ValueError(f"found action_mask without {MASKS[1]}, so targets would include forbidden actions")
             allowed = masks["action_mask"].gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
             if not allowed.all():
                 raise ValueError(

@@ -20,15 +20,18 @@ if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
         "ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0 its parent already sleeps and needs no fix"
     )
 
-PATCHED = ("_shm_done_flags", "_wait_for_workers", "load_state_dict", "__setitem__", "_clear_flags")
+PATCHED = (
+    "_shm_done_flags", "_wait_for_workers", "_wait_until_done", "load_state_dict", "__setitem__", "_clear_flags",
+)  # fmt: skip
 ORIGINALS = {name: getattr(ParallelEnv, name) for name in PATCHED if hasattr(ParallelEnv, name)}
 
 
 class PatientParallelEnv(ParallelEnv):
     """ParallelEnv whose parent sleeps while it waits, where torchrl 0.12.0 to 0.14.1 keep a core busy.
 
-    Takes the same arguments and returns the same transitions, with two exceptions, which are bugs in torchrl: after
-    `load_state_dict`, and after `env[i] = snapshot`, its ParallelEnv returns each transition one step too late.
+    Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
+    `load_state_dict`, after `env[i] = snapshot`, and after Ctrl-C in a step, its ParallelEnv returns each transition
+    one step too late. Here, Ctrl-C waits for the step to end.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
@@ -45,6 +48,13 @@ class PatientParallelEnv(ParallelEnv):
         self.__dict__["_shm_done_flags"] = DoneFlags(flags, context)
 
     def _wait_for_workers(self, workers_range: Sequence[int]) -> None:
+        try:
+            self._wait_until_done(workers_range)
+        except KeyboardInterrupt:  # the next command would take the flags of this one for its own
+            self._wait_until_done(workers_range)
+            raise
+
+    def _wait_until_done(self, workers_range: Sequence[int]) -> None:
         flags = self.__dict__.get("_shm_done_flags")
         if not (self._use_buffers and isinstance(flags, DoneFlags)):  # started before `wait_patiently`
             return ORIGINALS["_wait_for_workers"](self, workers_range)

@@ -118,6 +118,15 @@ def test_a_snapshot_does_not_delay_transitions(patient):
     env.close()
 
 
+def test_an_interrupted_step_does_not_delay_transitions(patient):
+    env = started(patient, seconds=0.5)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        observed(env)
+    assert [observed(env) for _ in range(2)] == [[2] * WORKERS, [3] * WORKERS]
+    env.close()
+
+
 def test_a_worker_that_dies_is_noticed(patient):
     env = started(patient, seconds=60)
     victim = env._workers[1].pid

@@ -135,7 +135,7 @@ class IncrementalPrioritizedSliceSampler(IncrementalSliceSampler, PrioritizedSli
         tracked, capacity = self._track(storage), capacity_of(storage)
         newest = tracked.time - 1
         steps = (newest - starts[:, 0]) % capacity + 1  # until the head of the ring
-        cells = (starts[:, :1] + np.arange(slice_len)) % capacity
+        cells = (starts[:, :1] + np.arange(slice_len)) % min(capacity, tracked.time)
         is_new = tracked.boundaries.changes(storage, cells, column)  # (slices, slice_len - 1)
         return np.minimum(np.logical_and.accumulate(~is_new, 1).sum(1) + 1, steps)
 

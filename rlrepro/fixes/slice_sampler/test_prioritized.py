@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import LazyTensorStorage, PrioritizedSliceSampler, ReplayBuffer
+from torchrl.data import LazyStackStorage, LazyTensorStorage, PrioritizedSliceSampler, ReplayBuffer
 
 from .prioritized import IncrementalPrioritizedSliceSampler
 from .test_sampler import SLICE, transitions
@@ -83,3 +83,12 @@ def test_the_largest_stored_priority_is_that_of_torchrl():
         buffer.update_priority(torch.tensor([11]), torch.tensor([0.5]))
         priorities.append(float(sampler.default_priority))
     assert priorities[0] == priorities[1] > 10
+
+
+def test_slices_of_a_list_that_is_not_full_may_end_early():
+    sampler = IncrementalPrioritizedSliceSampler(50, 1.0, 1.0, slice_len=4, traj_key="episode", span=(False, True))
+    buffer = ReplayBuffer(storage=LazyStackStorage(50), sampler=sampler, batch_size=400)
+    buffer.extend(transitions([6, 5], 0))
+    batch, info = buffer.sample(return_info=True)
+    continues = ~info["next", "truncated"].flatten()[:-1]
+    assert (batch["episode"].diff()[continues] == 0).all() and (batch["step"].diff()[continues] == 1).all()

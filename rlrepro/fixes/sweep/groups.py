@@ -24,7 +24,7 @@ def divide(configs: Sequence[Mapping], at_once: int) -> list[list[int]]:
         if kind is None:
             singles.append([index])
             continue
-        group = next((members for group_kind, members in groups if group_kind == kind), None)
+        group = next((members for group_kind, members in groups if _equal(group_kind, kind)), None)
         if group is None:
             groups.append((kind, [index]))
         else:
@@ -68,7 +68,7 @@ def kind_of(config: Mapping, spaces: dict) -> dict | None:
     is_logged = config.get("tensorboard_log") is not None
     ignored = IGNORED if is_logged else (*IGNORED, "stats_window_size")  # it changes only what is logged
     extra_names = config.keys() - {"env", "seed", *ignored, *parameters()}
-    if any(name not in defaults or config[name] != defaults[name] for name in extra_names):
+    if any(name not in defaults or not _equal(config[name], defaults[name]) for name in extra_names):
         return None
     if config.get("seed", 0) is None:  # PPO then draws without a seed, but members of an ensemble have one each
         return None
@@ -85,6 +85,14 @@ def kind_of(config: Mapping, spaces: dict) -> dict | None:
     except Exception:  # a config that can't be batched, or is invalid, which its own run then reports
         return None
     return shared | {"spaces": spaces[env], "is_logged": is_logged}
+
+
+def _equal(first, second) -> bool:
+    """Whether they are known to be equal; a comparison of arrays has no single answer."""
+    try:
+        return bool(first == second)
+    except ValueError:
+        return False
 
 
 def _spaces(env: str | Callable[[], gym.Env] | Callable[[int], gym.vector.VectorEnv]):

@@ -131,7 +131,7 @@ def _keys(configs: list[Mapping], total_timesteps: int, callback: Callable | Non
     for config in configs:
         try:
             key = neighbour("train_many.digest").identify((dict(config), *shared))
-        except (pickle.PicklingError, AttributeError, TypeError, ValueError):
+        except (pickle.PicklingError, AttributeError, TypeError, ValueError, RuntimeError):
             keys.append(None)
             continue
         counts[key] += 1

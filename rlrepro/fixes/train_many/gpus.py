@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from itertools import takewhile
 
 QUERY = ("--query-gpu=index", "--format=csv,noheader")
 SECONDS = 60  # for nvidia-smi
@@ -34,4 +35,7 @@ def _cards() -> list[str]:
     except (OSError, subprocess.SubprocessError):  # no driver
         return []
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return output.split() if allowed is None else [card.strip() for card in allowed.split(",") if card.strip()]
+    if allowed is None:
+        return output.split()
+    cards = takewhile(lambda card: not card.strip().startswith("-"), allowed.split(","))  # CUDA stops at -1
+    return [card.strip() for card in cards if card.strip()]

@@ -52,7 +52,7 @@ def prepare(fn, configs, seed: int) -> list[Run]:
             with_seed = {"seed": run_seed} if needs_seed and "seed" not in config else {}
             runs.append(Run(key, source, config, fn, {**config, **with_seed}, run_seed))
             runs[-1].payload()  # raises here, before anything runs
-        except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
                 "itself, pass what the run needs to make it (a name, a path, numbers)"

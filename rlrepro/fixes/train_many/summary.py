@@ -15,12 +15,14 @@ def table(outcomes: Iterable):
     """A row for each Outcome of `train_many` or `sweep`: its config, its seed and seconds, what error ended it,
     and numbers from what it returned. A number is listed as "value", the numbers of a mapping under their names, and a
     `Trained` of `sweep` as its number of "episodes" and the mean "return" of the last 100. A returned name that is
-    already in use gets the suffix "_returned". Returns a pandas.DataFrame or, if pandas is not installed, a list of
-    dicts."""
+    already in use gets the suffix "_returned", and "seconds" or "error" the suffix "_of_run" if the config has that
+    name. Returns a pandas.DataFrame or, if pandas is not installed, a list of dicts."""
     rows = []
     for outcome in outcomes:
         error = outcome.error and reason(outcome.error)
-        config, status = {"seed": outcome.seed, **outcome.config}, {"seconds": outcome.seconds, "error": error}
+        config = {"seed": outcome.seed, **outcome.config}
+        status = {"seconds": outcome.seconds, "error": error}
+        status = {f"{name}_of_run" if name in config else name: value for name, value in status.items()}
         numbers = {
             f"{name}_returned" if name in config or name in status else name: number
             for name, number in _numbers(outcome.value).items()

@@ -20,7 +20,7 @@ class Observers:
     A member stops if its callback returns False: it keeps its current weights and VecNormalize statistics, and later
     episodes are dropped. It also stops if an update leaves it with weights that are not finite, and then keeps those
     from before the update. It stays stopped, also in later calls: `ensemble.stopped` has for each stopped member its
-    weights (P,), the lengths of its lists of episodes, and its statistics. `learn` stops once all members have stopped.
+    weights (P,), the lengths of its lists of episodes, its statistics and its timesteps. `learn` stops once all have.
 
     Raises RuntimeError if all have stopped before.
     """
@@ -52,7 +52,7 @@ class Observers:
         for member in self._members.values():
             member.logger.close()
         self._restore_weights()
-        for index, (_, counts, statistics) in self._stopped.items():
+        for index, (_, counts, statistics, _) in self._stopped.items():
             for name, values in vars(self._ensemble.episodes[index]).items():
                 del values[counts[name] :]
             for current, saved in zip(self._statistics(index), statistics, strict=True):
@@ -99,8 +99,8 @@ class Observers:
 
     def _initialized(self, callback: BaseCallback | list, member: Member) -> BaseCallback:
         callback = CallbackList(callback) if isinstance(callback, list) else callback
-        if not isinstance(callback, BaseCallback):
-            raise ValueError(f"callback(k) must return Stable-Baselines3's BaseCallback or a list, found {callback!r}")
+        if not isinstance(callback, BaseCallback) or callback in self._callbacks.values():
+            raise ValueError(f"callback(k) must make a BaseCallback of Stable-Baselines3 or a list, found {callback!r}")
         callback.init_callback(member)
         callback.on_training_start({"self": member, "total_timesteps": member._total_timesteps}, {})
         return callback
@@ -135,7 +135,8 @@ class Observers:
 
     def _stop(self, member: int, weights: torch.Tensor) -> None:
         counts = {name: len(values) for name, values in vars(self._ensemble.episodes[member]).items()}
-        self._stopped[member] = weights.clone(), counts, [array.copy() for array in self._statistics(member)]
+        statistics = [array.copy() for array in self._statistics(member)]
+        self._stopped[member] = weights.clone(), counts, statistics, self._ensemble.num_timesteps
 
     def _statistics(self, member: int) -> list[np.ndarray]:
         return self._ensemble.normalize.statistics(member) if self._ensemble.normalize else []

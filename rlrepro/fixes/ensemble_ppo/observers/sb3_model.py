@@ -16,13 +16,16 @@ def model_of(ensemble, member: int) -> PPO:
     policy_kwargs = {name: value for name, value in ensemble.policy_kwargs.items() if name != "use_sde"}
     with torch.random.fork_rng(devices=[]):
         model = PPO("MlpPolicy", spaces_of(ensemble), policy_kwargs=policy_kwargs, **options)
-    model.seed, model.num_timesteps = ensemble.seeds[member], ensemble.num_timesteps
+    model.seed, (*_, model.num_timesteps) = (
+        ensemble.seeds[member],
+        ensemble.stopped.get(member, [ensemble.num_timesteps]),
+    )
     ensemble.networks.copy_to(member, model.policy)
     state, first = None if member in ensemble.stopped else ensemble.optimizer.state_of(member), 0
     for parameter in model.policy.parameters() if state else ():
         last = first + parameter.numel()
-        moments = {name: state[name][first:last].view_as(parameter).cpu().clone() for name in ("exp_avg", "exp_avg_sq")}
-        model.policy.optimizer.state[parameter] = {"step": state["step"].cpu().clone(), **moments}
+        parts = {name: part[first:last].view_as(parameter) if part.ndim else part for name, part in state.items()}
+        model.policy.optimizer.state[parameter] = {name: part.cpu().clone() for name, part in parts.items()}
         first = last
     return model
 
