@@ -54,3 +54,22 @@ def test_an_ensemble_without_statistics_says_so():
     ensemble = EnsemblePPO("Pendulum-v1", seeds=[0], n_steps=64, vectorization="sync")
     with pytest.raises(ValueError, match="this one does not normalize"):
         ensemble.vec_env(0, make_vec_env("Pendulum-v1"))
+
+
+class Hundredths(gym.ObservationWrapper):
+    """CartPole, whose observations are whole hundredths, as floats or as integers."""
+
+    def __init__(self, dtype):
+        super().__init__(gym.make("CartPole-v1"))
+        self.observation_space = gym.spaces.Box(-(10**6), 10**6, (4,), dtype)
+
+    def observation(self, observation):
+        return (100 * observation).round().astype(self.observation_space.dtype)
+
+
+def test_integers_are_normalized_like_the_same_numbers_as_floats():
+    """Stable-Baselines3 from 2.7.1 on stores the normalized numbers as integers."""
+    ensemble = EnsemblePPO(lambda: Hundredths(np.int32), seeds=[3], vec_normalize=True, vectorization="sync", **SIZES)
+    venv = VecNormalize(make_vec_env(lambda: Hundredths(np.float32)))
+    reference = PPO("MlpPolicy", venv, seed=3, device="cpu", **SIZES).learn(256)
+    assert distance(ensemble.learn(256).policy(0), reference.policy) < ROUNDING

@@ -129,6 +129,6 @@ def test_an_environment_that_a_script_registers_is_made_in_other_processes(tmp_p
 
 def test_an_array_among_the_arguments_of_a_policy_is_trained_alone(in_this_process):
     """Whether two of them are equal has no single answer."""
-    configs = [{**SIZES, "seed": seed, "policy_kwargs": {"net_arch": np.array([8])}} for seed in range(2)]
+    configs = [{**SIZES, "seed": seed, "policy_kwargs": {"net_arch": np.array([8, 8])}} for seed in range(2)]
     outcomes = sweep(configs, 32, progress=False)
     assert [outcome.error for outcome in outcomes] == [None] * 2 and in_this_process == [1, 1]
