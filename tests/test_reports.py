@@ -12,6 +12,8 @@ import pytest
 from rlrepro.course.reports import PEARL, ChangeDoesNotApply, Report, applied, render, reports, where
 from rlrepro.lab.limits import limit
 
+from .conftest import ROOT
+
 REPORT_SECONDS = 200.0  # for one script or one test; both import a library and torch
 LINES = 45  # at most, of a script
 TREES = Path(__file__).parent / "segment_trees"
@@ -104,3 +106,20 @@ def test_the_problem_exists_and_the_change_fixes_it(report, tmp_path):
         for name in ("show.py", "test_regression.py"):
             completed = run(report, name, folder, tmp_path)
             assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+@pytest.mark.slow
+def test_our_environment_works_in_a_torchrl_that_no_longer_sets_flags_for_nobody():
+    """It must not wait for them there."""
+    tests = ROOT / "rlrepro/fixes/patient_parallel_env/test_patient_parallel_env.py"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-o", "addopts=", str(tests)]
+    with applied(REPORTS["torchrl_late_transitions"]) as folder:
+        path = os.pathsep.join(map(str, [folder, ROOT]))
+        completed = subprocess.run(
+            [*command, "-k", "state or snapshot or interrupted"],
+            env=os.environ | {"PYTHONPATH": path, "BATCHED_PIPE_TIMEOUT": "20"},
+            capture_output=True,
+            text=True,
+            timeout=limit(REPORT_SECONDS),
+        )
+    assert completed.returncode == 0 and " passed" in completed.stdout, completed.stdout

@@ -21,9 +21,15 @@ if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
     )
 
 PATCHED = (
-    "_shm_done_flags", "_wait_for_workers", "_wait_until_done", "load_state_dict", "__setitem__", "_clear_flags",
+    "_shm_done_flags", "_wait_for_workers", "_wait_patiently", "load_state_dict", "__setitem__", "_clear_flags",
 )  # fmt: skip
 ORIGINALS = {name: getattr(ParallelEnv, name) for name in PATCHED if hasattr(ParallelEnv, name)}
+WORKER = inspect.getsource(batched_envs._run_worker_pipe_shared_mem)
+SETTING_FLAGS = [  # after which a worker sets its flag, although the parent does not wait for it; fixed after 0.14.1
+    command
+    for command in ("load_state_dict", "set_env_snapshot")
+    if "_signal_done()" in WORKER.partition(f'cmd == "{command}"')[2].partition("elif cmd ==")[0]
+]
 
 
 class PatientParallelEnv(ParallelEnv):
@@ -31,7 +37,7 @@ class PatientParallelEnv(ParallelEnv):
 
     Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
     `load_state_dict`, after `env[i] = snapshot`, and after Ctrl-C in a step, its ParallelEnv returns each transition
-    one step too late. Here, Ctrl-C waits for the step to end.
+    one step too late. Here, Ctrl-C waits for the step to end. With use_buffers=False, nothing differs from torchrl.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
@@ -48,16 +54,16 @@ class PatientParallelEnv(ParallelEnv):
         self.__dict__["_shm_done_flags"] = DoneFlags(flags, context)
 
     def _wait_for_workers(self, workers_range: Sequence[int]) -> None:
-        try:
-            self._wait_until_done(workers_range)
-        except KeyboardInterrupt:  # the next command would take the flags of this one for its own
-            self._wait_until_done(workers_range)
-            raise
-
-    def _wait_until_done(self, workers_range: Sequence[int]) -> None:
         flags = self.__dict__.get("_shm_done_flags")
         if not (self._use_buffers and isinstance(flags, DoneFlags)):  # started before `wait_patiently`
             return ORIGINALS["_wait_for_workers"](self, workers_range)
+        try:
+            self._wait_patiently(flags, workers_range)
+        except KeyboardInterrupt:  # the next command would take the flags of this one for its own
+            self._wait_patiently(flags, workers_range)
+            raise
+
+    def _wait_patiently(self, flags: DoneFlags, workers_range: Sequence[int]) -> None:
         indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
         end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
         while not flags.wait([indices[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
@@ -75,17 +81,18 @@ class PatientParallelEnv(ParallelEnv):
 
     def load_state_dict(self, state_dict, **kwargs) -> None:
         ORIGINALS["load_state_dict"](self, state_dict, **kwargs)
-        self._clear_flags(range(self.num_workers))
+        self._clear_flags("load_state_dict", range(self.num_workers))
 
     if "__setitem__" in ORIGINALS:  # not in 0.12
 
         def __setitem__(self, item, source) -> None:
             ORIGINALS["__setitem__"](self, item, source)
-            self._clear_flags(batched_envs._normalize_batched_env_index(item, self.num_workers))
+            workers = batched_envs._normalize_batched_env_index(item, self.num_workers)
+            self._clear_flags("set_env_snapshot", workers)
 
-    def _clear_flags(self, workers: Sequence[int]) -> None:
+    def _clear_flags(self, command: str, workers: Sequence[int]) -> None:
         """Workers set their flags after these commands too, and torchrl leaves them set for the next step."""
-        if self._use_buffers:
+        if self._use_buffers and command in SETTING_FLAGS:
             self._wait_for_workers(workers)
 
 
