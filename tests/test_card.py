@@ -223,3 +223,11 @@ def test_a_convolution_without_room_is_out_of_memory_too():
         with pytest.raises(RuntimeError) as raised, as_out_of_memory():
             raise error
         assert raised.value is error
+
+
+def test_a_card_with_a_limit_takes_nested_tensors():
+    """They have no size; torch's fast path of a padded encoder makes them."""
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1).eval()
+    with VirtualCard(8, device="cpu"), torch.no_grad():
+        result = encoder(torch.randn(4, 6, 16), src_key_padding_mask=torch.zeros(4, 6, dtype=torch.bool))
+    assert result.shape == (4, 6, 16)

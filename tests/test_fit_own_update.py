@@ -207,3 +207,23 @@ def test_compiled_code_gets_real_arrays():
         planned = plan_update(lambda: nn.Linear(3, 3, device="cuda"), step)
     assert max(planned.host_stages.values()) >= 2 * count * 8
     assert np.random.mtrand.np is np
+
+
+def padded(state, batch_size=64):
+    lengths = torch.randint(40, 50, (batch_size,))
+    learn(state, state.net(torch.zeros(batch_size, int(lengths.max()), 64)).mean())
+
+
+def test_a_size_that_is_read_from_a_tensor_is_noted():
+    (text,) = plan_update(Tiny, padded, device="cpu").notes
+    assert "taken to be 1, also if it is a size" in text and "int(lengths.max())" in text
+
+
+def test_a_comparison_of_whole_tensors_takes_the_branch_of_its_user():
+    def step(state, equal, batch_size=8):
+        rows = torch.zeros(batch_size, 64)
+        with reads(equal == 1):
+            torch.zeros(100_000 if torch.equal(rows, state.net(rows)) and torch.allclose(rows, rows + 1) else 1)
+
+    peaks = [plan_update(Tiny, step, device="cpu", equal=equal).stages["update"] for equal in (1, 2)]
+    assert peaks[0] - peaks[1] > 390_000

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit.known_values import READS, follow, read
-from rlrepro.fit.marks import masks_keep_all
+from rlrepro.fit.marks import chosen_branch, masks_keep_all
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
@@ -30,6 +30,12 @@ REDUCED_LOSSES = (  # their mean is a view of the single losses, so these live a
     torch.ops.aten.mse_loss.default,
     torch.ops.aten.smooth_l1_loss.default,
 )
+
+OF_SPARSE = {  # operators whose result has the entries of a sparse argument, and the position of that argument
+    torch.ops.aten.clone.default: 0,
+    torch.ops.aten._coalesce.default: 0,
+    torch.ops.aten.sparse_mask.default: 1,
+}
 
 
 class DryRun:
@@ -109,6 +115,8 @@ class DryRun:
         the measured size."""
         if isinstance(result, tuple) and any(isinstance(part, torch.Tensor) and not part.numel() for part in result):
             result = self._with_sizes(result, self._operators.results(func, args, kwargs))
+        if func in OF_SPARSE and args[OF_SPARSE[func]].layout is torch.sparse_coo:
+            result = _with_entries(func, result, args[OF_SPARSE[func]])
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
         temporary = self._operators.temporary_bytes(func, args, kwargs)
@@ -170,6 +178,8 @@ class _Operators(TorchDispatchMode):
             return args[0].fake_device  # a shortcut, since it is called so often
         if func.overloadpacket in READS:
             return read(func.overloadpacket, args[0])
+        if func in (torch.ops.aten.equal.default, torch.ops.aten.allclose.default):
+            return bool(chosen_branch(True))
         if func is torch.ops.aten.index.Tensor and masks_keep_all():
             with self.run.count.leaving_out():
                 args = args[0], [row for index in args[1] for row in _rows(index)]
@@ -180,6 +190,14 @@ class _Operators(TorchDispatchMode):
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         follow(func, args, kwargs, result)
         return result
+
+
+def _with_entries(func, result: torch.Tensor, sparse: torch.Tensor) -> torch.Tensor:
+    """The result with as many entries as an argument, where fake tensors have none; if some are equal, real ones have
+    fewer."""
+    parts = sparse._indices().clone(), torch.empty_like(sparse._values(), dtype=result.dtype)
+    is_coalesced = func is not torch.ops.aten.clone.default
+    return torch.sparse_coo_tensor(*parts, result.shape, check_invariants=False, is_coalesced=is_coalesced)
 
 
 def _rows(index) -> list:

@@ -8,7 +8,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from rlrepro.fit.marks import chosen_branch
+from rlrepro.fit.marks import chosen_branch, note
+from rlrepro.fit.user_code import own_line
 
 KNOWN = "rlrepro_known"  # on a fake tensor: the value of all its elements
 ATEN = torch.ops.aten
@@ -24,7 +25,14 @@ SUMS = ATEN.sum, ATEN.count_nonzero
 def read(operator, tensor: torch.Tensor):
     """What `.item()` returns: the known value, otherwise True or one. `rlrepro.fit.reads` overrides it."""
     default = 1.0 if tensor.is_floating_point() else tensor.dtype is torch.bool or 1
-    value = chosen_branch(getattr(tensor, KNOWN, default))
+    value = chosen_branch(getattr(tensor, KNOWN, None))
+    if value is None:
+        value = default
+        if type(value) is int:
+            note(
+                f"a whole number read from a tensor is taken to be 1, also if it is a size: {own_line()}\n"
+                "      rlrepro.fit.reads(value) chooses it"
+            )
     return bool(value) if operator is ATEN.is_nonzero else value
 
 

@@ -13,6 +13,7 @@ from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.fused_layers import layers_fused
 from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.idle_optimizers import idle_optimizers_noted
+from rlrepro.fit.lbfgs import lbfgs_to_its_end
 from rlrepro.fit.marks import naming_stages, note
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_mapped import no_mapped_files
@@ -157,6 +158,7 @@ class OwnUpdateRun:
             like_ordinary_tensors(),
             nothing_saved(),
             layers_fused(),
+            lbfgs_to_its_end(),
             no_mapped_files([self.run.count, *self._hosts[1:]]),
             self.arrays,
             self._eager(),

@@ -114,8 +114,8 @@ class StorageCount(TorchDispatchMode):
         depend on data: these are counted after they have run."""
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         elsewhere = {tensor.device.type for tensor in tensors} - {self.device_type}
-        target = kwargs.get("device")
-        if elsewhere or (target is not None and torch.device(target).type != self.device_type):
+        target, is_nested = kwargs.get("device"), any(tensor.is_nested for tensor in tensors)  # which has no size
+        if elsewhere or is_nested or (target is not None and torch.device(target).type != self.device_type):
             return 0
         leaves = (_signature(leaf, func) for leaf in tree_leaves((args, kwargs)))
         key = func, torch.get_default_dtype(), *kwargs, *leaves
