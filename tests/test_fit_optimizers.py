@@ -38,6 +38,9 @@ def test_numbers_are_taken_not_to_be_all_zero():
     assert plan_update(Tiny, unless_zero, device="cpu").stages["update"] == measured(Tiny, unless_zero)
 
 
+WEIGHT_BYTES = (64 * 64 + 64) * 4
+
+
 def with_closure(state, batch_size=32):
     rows = torch.randn(batch_size, 64)
 
@@ -52,7 +55,8 @@ def with_closure(state, batch_size=32):
 
 @pytest.mark.parametrize("options", [{"history_size": 10}, {"max_iter": 4, "history_size": 2}])
 def test_lbfgs_is_planned_with_all_of_its_iterations(options):
-    """Although numbers that are all ones meet its tolerances at once."""
+    """Although numbers that are all ones meet its tolerances at once. An iteration near the minimum stores nothing, but
+    its two vectors then take memory beside a full history."""
 
     def make():
         state = Tiny()
@@ -60,7 +64,8 @@ def test_lbfgs_is_planned_with_all_of_its_iterations(options):
         return state
 
     planned = plan_update(make, with_closure, device="cpu")
-    assert planned.stages["update"] == measured(make, with_closure) and "a full history" in planned.notes[0]
+    unused = planned.stages["update"] - measured(make, with_closure)
+    assert 0 <= unused <= 2 * WEIGHT_BYTES + 8 and "a full history" in planned.notes[0]
 
 
 def test_gradients_that_are_sparse_are_planned_to_the_byte():

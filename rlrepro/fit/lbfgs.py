@@ -27,6 +27,7 @@ def lbfgs_to_its_end():
         for name in ("old_dirs", "old_stps", "ro"):
             if history := state.get(name):
                 history.extend(history[-1].clone() for _ in range(group["history_size"] - len(history)))
+                state.setdefault(f"unused_{name}", history[-1].clone())  # beside a full history, once it has converged
         note("LBFGS is planned with all of its iterations, and with a full history")
         return loss
 
