@@ -192,9 +192,12 @@ def test_its_own_cost_is_left_out_and_reported():
         return time.thread_time() - start
 
     time_calls()
-    alone = min(time_calls() for _ in range(20))
+    alone = [time_calls() for _ in range(20)]
     with watch(show=False) as report:
         watched = min(time_calls() for _ in range(20))
+    alone = min(
+        *alone, *(time_calls() for _ in range(20))
+    )  # before and after, since a machine may be slow for a moment
     activity = total(report.notes.activities.values())
     cost_ratio = (activity.watching_seconds / 20) / (watched - alone)
     assert 0.1 < cost_ratio < 1.5  # it can't time its own first and last steps
