@@ -128,3 +128,10 @@ def test_a_network_is_converted_after_its_parametrizations_are_removed():
     parametrizations.weight_norm(net[2])
     parametrize.remove_parametrizations(net[2], "weight")
     assert torch.allclose(FactoredQ.from_sequential(net, STATE)(states, actions), plain_values(net, states, actions))
+
+
+def test_a_layer_that_is_used_twice_is_refused():
+    shared = nn.Linear(8, 8)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), shared, nn.ReLU(), shared, nn.ReLU(), nn.Linear(8, 1))
+    with pytest.raises(ValueError, match="layers that share no weights"):
+        FactoredQ.from_sequential(net, 2)

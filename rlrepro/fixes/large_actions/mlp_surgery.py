@@ -28,6 +28,9 @@ def check_layers(layers: list[nn.Module], state_dim: int) -> None:
                 "prune.remove"
             )
     first, *rest = layers
+    weights = [id(weight) for layer in layers for weight in layer.parameters()]
+    if len(set(weights)) < len(weights):
+        raise ValueError(f"expected layers that share no weights, since copies would learn separately; found {layers}")
     if type(first) is not nn.Linear or not 0 < state_dim < first.in_features or _has_hooks(first):
         raise ValueError(
             f"expected a network that begins with an nn.Linear with more than state_dim={state_dim} inputs, without "

@@ -58,6 +58,8 @@ def _values_in_chunks(rl_module, size: int | None) -> Iterator[None]:
 
 def _chunked(compute_values, size: int | None):
     def in_chunks(batch, embeddings=None):
+        if Columns.REWARDS not in batch:  # a later release bootstraps with one timestep per episode
+            return compute_values(batch, embeddings)
         rows, *time = batch[Columns.REWARDS].shape  # (B,), or (B, T) of zero-padded sequences
         step = rows if size is None else max(1, size // math.prod(time))
         parts = [slice(start, start + step) for start in range(0, rows, step)]
