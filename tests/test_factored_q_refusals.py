@@ -130,6 +130,12 @@ def test_a_network_is_converted_after_its_parametrizations_are_removed():
     assert torch.allclose(FactoredQ.from_sequential(net, STATE)(states, actions), plain_values(net, states, actions))
 
 
+def test_a_layer_whose_rows_depend_on_each_other_is_refused():
+    net = nn.Sequential(nn.Linear(6, 8), nn.Softmax(dim=0), nn.Linear(8, 1))
+    with pytest.raises(ValueError, match="one value per row, by that row alone"):
+        FactoredQ.from_sequential(net, 2)
+
+
 def test_a_layer_that_is_used_twice_is_refused():
     shared = nn.Linear(8, 8)
     net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), shared, nn.ReLU(), shared, nn.ReLU(), nn.Linear(8, 1))

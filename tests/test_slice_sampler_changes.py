@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torchrl.data import LazyMemmapStorage, LazyTensorStorage, ReplayBuffer, SliceSampler
 
 from rlrepro.fixes import IncrementalSliceSampler
@@ -203,3 +204,19 @@ def test_only_padding_reads_every_trajectory(monkeypatch, is_padded):
     assert buffer.sampler.can_sample(buffer._storage, 8) and requests == []
     buffer.sampler.sample(buffer._storage, 8)
     assert requests == [100 if is_padded else 4]
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_slices_of_a_loaded_ring_do_not_join_its_ends(loads, tmp_path):
+    """The storage has lost its head, but the writer still knows it."""
+    buffer, loaded = (make_buffer(LazyTensorStorage(5), slice_len=2, end_key=("next", "done")) for _ in range(2))
+    for first, last in ((0, 4), (4, 7)):
+        done = torch.zeros(last - first, 1, dtype=torch.bool)
+        buffer.extend(TensorDict({"step": torch.arange(first, last), "next": {"done": done}}, [last - first]))
+    if loads:
+        buffer.dumps(tmp_path)
+        loaded.loads(tmp_path)
+    else:
+        loaded.load_state_dict(buffer.state_dict())
+    slices = {tuple(pair) for _ in range(20) for pair in loaded.sample()["step"].reshape(-1, 2).tolist()}
+    assert slices == {(2, 3), (3, 4), (4, 5), (5, 6)}

@@ -18,7 +18,7 @@ from tianshou.algorithm.optim import AdamOptimizerFactory
 from tianshou.data import Collector, ReplayBuffer, VectorReplayBuffer
 from tianshou.data.buffer.buffer_base import MalformedBufferError
 from tianshou.env import DummyVectorEnv
-from tianshou.trainer import OffPolicyTrainerParams
+from tianshou.trainer import OffPolicyTrainerParams, OnlineTrainer
 
 from .trainer import incremental_nan_check
 
@@ -153,3 +153,12 @@ def test_tianshous_own_buffers_give_no_warning(fixed):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "incremental_nan_check")
         train(buffer=VectorReplayBuffer(STORED, 1))
+
+
+def test_a_tianshou_without_one_of_the_methods_is_named_and_stays_as_it_is(monkeypatch):
+    monkeypatch.delattr(OnlineTrainer, "_collect_training_data")
+    add = ReplayBuffer.add
+    for _ in range(2):
+        with pytest.raises(ImportError, match=r"has no OnlineTrainer\._collect_training_data"):
+            incremental_nan_check()
+    assert ReplayBuffer.add is add

@@ -68,18 +68,20 @@ def incremental_nan_check() -> Callable[[], None]:
         def incremental_hasnull(self):
             return written_rows.hasnull(self, hasnull) if _collecting.get(False) else hasnull(self)
 
-        _patch(ReplayBuffer, "add", note_rows)
-        _patch(ReplayBufferManager, "add", note_rows)
-        _patch(ReplayBuffer, "update", note_rows)
-        _patch(ReplayBuffer, "set_array_at_key", note_index)
-        _patch(ReplayBuffer, "hasnull", lambda _: incremental_hasnull)
-        _patch(OnlineTrainer, "_collect_training_data", set_collecting)
+        patches = {
+            (ReplayBuffer, "add"): note_rows,
+            (ReplayBufferManager, "add"): note_rows,
+            (ReplayBuffer, "update"): note_rows,
+            (ReplayBuffer, "set_array_at_key"): note_index,
+            (ReplayBuffer, "hasnull"): lambda _: incremental_hasnull,
+            (OnlineTrainer, "_collect_training_data"): set_collecting,
+        }
+        if missing := [f"{cls.__name__}.{name}" for cls, name in patches if name not in vars(cls)]:
+            raise ImportError(f"this tianshou has no {', '.join(missing)}; the fix was tested with 2.0.0 and 2.0.1")
+        for (cls, name), wrap in patches.items():
+            _originals.append((cls, name, vars(cls)[name]))
+            setattr(cls, name, wrap(vars(cls)[name]))
     return _undo
-
-
-def _patch(cls: type, name: str, wrap: Callable) -> None:
-    _originals.append((cls, name, vars(cls)[name]))
-    setattr(cls, name, wrap(vars(cls)[name]))
 
 
 def _undo() -> None:

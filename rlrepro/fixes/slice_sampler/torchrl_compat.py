@@ -117,18 +117,16 @@ def changes_of_a_write(storage: Storage, cells: int) -> int:
 
 
 def cell_written_last(storage: Storage) -> int | None:
-    """The cell at the head of the ring, from the storage or, if it does not store that, from its only writer."""
-    if isinstance(storage, ListStorage):
+    """The cell at the head of the ring, from the storage or, if it does not know (a list, or after loading), from its
+    only writer."""
+    names = () if isinstance(storage, ListStorage) else ("_last_cursor_index", "_last_cursor")  # before torchrl 0.14
+    cursor = next((getattr(storage, name) for name in names if hasattr(storage, name)), None)
+    if cursor is None:
         writers = [getattr(buffer, "_writer", None) for buffer in storage._attached_entities]
         cursors = [writer._cursor for writer in writers if isinstance(writer, RoundRobinWriter)]
-        return (cursors[0] - 1) % storage.max_size if len(cursors) == 1 else None
-    if hasattr(storage, "_last_cursor_index"):
-        cell = storage._last_cursor_index
-        return None if cell is None else int(cell)
-    cursor = getattr(storage, "_last_cursor", None)  # before torchrl 0.14: the index passed to `set`
-    if cursor is None or isinstance(cursor, int):
-        return cursor
-    return int(cursor[-1]) if len(cursor) else None
+        return (cursors[0] - 1) % capacity_of(storage) if len(cursors) == 1 else None
+    cells = torch.as_tensor(cursor).reshape(-1)
+    return int(cells[-1]) if len(cells) else None
 
 
 def cells_of(index: int | torch.Tensor, storage: Storage) -> np.ndarray:

@@ -60,7 +60,8 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
     """An intrinsic curiosity module that gets at most `max_batchsize` transitions at a time.
 
     In tianshou 2.0.1 it gets the whole rollout, with gradients, and holds that graph through the update of the wrapped
-    algorithm. Here only the observations are held, and activations are computed again, a chunk at a time. The original
+    algorithm. Here only the observations are held, and activations are computed again, a chunk at a time, unless the
+    module shares weights with the wrapped algorithm, whose update changes them: then the graph is held. The original
     rewards are stored separately; 2.0.1 adds the curiosity to them in place before it restores them.
     """
 
@@ -75,6 +76,12 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
             with torch_train_mode(self.model, training):
                 return self.model(*inputs)
 
-        mse_loss, act_hat = in_chunks(model, batch.obs, batch.act, batch.obs_next, size=self.max_batchsize)
+        trained = {id(weight) for weight in self.wrapped_algorithm.parameters()}
+        is_shared = any(
+            id(weight) in trained for weight in self.model.parameters()
+        )  # it changes before the recomputation
+        mse_loss, act_hat = in_chunks(
+            model, batch.obs, batch.act, batch.obs_next, size=self.max_batchsize, checkpoint=not is_shared
+        )
         batch.policy = Batch(orig_rew=batch.rew, act_hat=act_hat, mse_loss=mse_loss)
         batch.rew = batch.rew + to_numpy(mse_loss * self.reward_scale)
