@@ -147,6 +147,18 @@ def on_host(state):
     state.net(torch.zeros(8, 64))
 
 
+def packs(state):
+    nn.utils.rnn.pack_padded_sequence(torch.zeros(5, 8, 64), torch.randint(1, 6, (8,)), enforce_sorted=False)
+
+
+def is_lazy(state):
+    nn.LazyLinear(8)(torch.zeros(8, 64))
+
+
+def counts_classes(state):
+    state.net(nn.functional.one_hot(torch.randint(64, (8,))).float())  # the line
+
+
 @pytest.mark.parametrize(
     "step, device, message",
     [
@@ -154,6 +166,9 @@ def on_host(state):
         (chooses, "cpu", r"nonzero[\s\S]*# the line[\s\S]*fixed size"),
         (fails, "cpu", r"RuntimeError[\s\S]*# the line"),
         (on_host, "cuda", "the update uses nothing on cuda"),
+        (packs, "cpu", "packed sequences can't be planned: pass padded ones"),
+        (is_lazy, "cpu", "nn.Linear for nn.LazyLinear"),
+        (counts_classes, "cpu", r"note: a whole number read from a tensor is taken to be 1.*# the line"),
     ],
 )
 def test_code_that_cant_be_planned_is_named_with_its_line(step, device, message):

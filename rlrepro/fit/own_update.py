@@ -103,7 +103,7 @@ class OwnUpdatePlanner:
                 except CannotPlan:
                     raise
                 except Exception as error:
-                    raise cannot_plan(error, "the update") from error
+                    raise cannot_plan(error, "the update", run.notes) from error
         tensors = {name: int(peaks[0]) for name, peaks in run.stages.items()}
         margins = {name: int(peaks[1] * (1 + RESERVE)) - tensors[name] for name, peaks in run.stages.items()}
         return Plan(sizes, device_memory_gib, tensors, margins, self, run.host_stages, tuple(run.notes))

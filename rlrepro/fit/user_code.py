@@ -5,6 +5,7 @@ import sys
 import sysconfig
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -14,15 +15,22 @@ from rlrepro.fit.memory_plan import CannotPlan
 OURS = tuple(str(Path(__file__).parents[1] / part) for part in ("fit", "lab"))
 LIBRARIES = (*OURS, str(Path(torch.__file__).parent), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<")
 DATA_DEPENDENT = {"DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException"}
+ADVICE = {  # by what torch's error contains
+    "_pack_padded_sequence": "packed sequences can't be planned: pass padded ones",
+    "UninitializedParameter": "lazy modules can't be planned: use the module that it becomes, with its sizes "
+    "(nn.Linear for nn.LazyLinear)",
+}
 
 
-def cannot_plan(error: Exception, subject: str) -> CannotPlan:
-    """The error with the line of the user's code that raised it, and what to do about it."""
+def cannot_plan(error: Exception, subject: str, notes: Iterable[str] = ()) -> CannotPlan:
+    """The error with the line of the user's code that raised it, what to do about it, and the plan's notes so far,
+    which may be the cause."""
     frames = traceback.extract_tb(error.__traceback__)
     owners = [type(frame.f_locals.get("self")) for frame, _ in traceback.walk_tb(error.__traceback__)]
     optimizer = next((cls for cls in owners if issubclass(cls, torch.optim.Optimizer)), None)
-    advice = ""
-    if type(error).__name__ in DATA_DEPENDENT:
+    if known := [text for cause, text in ADVICE.items() if cause in str(error)]:
+        advice = f"\n{known[0]}"
+    elif type(error).__name__ in DATA_DEPENDENT:
         advice = (
             "\nits result has a size that depends on the values of tensors, which a plan does not have: use a form of "
             "fixed size (torch.where, a mask), put `with rlrepro.fit.keeps_all():` around rows[mask] if the mask may "
@@ -30,7 +38,12 @@ def cannot_plan(error: Exception, subject: str) -> CannotPlan:
         )
     elif optimizer is not None and optimizer.__module__.partition(".")[0] != "torch":
         advice = f"\nit is raised in {optimizer.__name__}, an optimizer that is not torch's: plan with torch.optim.Adam"
-    return CannotPlan(f"{subject} can't be planned: {type(error).__name__}: {error}\n{_location(frames)}{advice}")
+    else:
+        advice = ""
+    noted = "".join(f"\nnote: {note}" for note in notes)
+    return CannotPlan(
+        f"{subject} can't be planned: {type(error).__name__}: {error}\n{_location(frames)}{advice}{noted}"
+    )
 
 
 def _location(frames) -> str:
