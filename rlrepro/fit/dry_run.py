@@ -41,8 +41,8 @@ OF_SPARSE = {  # operators whose result has the entries of a sparse argument, an
 class DryRun:
     """A context in which tensors take no memory, and what a GPU would hold is counted.
 
-    Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros: code that only logs them works, and code that
-    branches on them takes one of the branches.
+    Numbers read from a tensor (`.item()`, `.numpy()`) are ones and zeros, and bools are true: code that only logs
+    them works, and code that branches on them takes one of the branches.
 
     A peak is an array of two byte counts: live tensors without and with what operators need while they run, as far as
     `operators` knows it. With `copied_to_card`, arrays that become tensors are counted, since they are copied to

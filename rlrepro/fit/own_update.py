@@ -48,9 +48,10 @@ def plan_update(
     To name a stage, write `with rlrepro.fit.stage("learn"):`. Code outside of such blocks belongs to the stage
     "update", and all of `make` to the stage "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
 
-    Numbers read from a tensor are ones: `with rlrepro.fit.reads(value):` chooses another branch. torch.compile does
-    nothing, so modules are planned as they run without it. Autocast casts the operators that it casts on a CPU, and
-    recurrent layers and attention keep the tensors that they keep there.
+    Numbers read from a tensor are ones, and bools are true, also in an array, so a mask selects all rows: `with
+    rlrepro.fit.reads(value):` chooses otherwise. torch.compile does nothing, so modules are planned as they run
+    without it. Autocast casts the operators that it casts on a CPU, and recurrent layers and attention keep the
+    tensors that they keep there.
 
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts

@@ -13,12 +13,16 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
+from rlrepro.fit.known_values import KNOWN
+from rlrepro.fit.marks import chosen_branch, note
+from rlrepro.fit.user_code import own_line
+
 
 class BlankArray(np.ndarray):
-    """An array of zeros of any size that takes no memory. Neither do its parts."""
+    """An array of any size that takes no memory. Neither do its parts. All its elements are `value`."""
 
-    def __new__(cls, shape: tuple[int, ...], dtype) -> "BlankArray":
-        return _blank_array(shape, dtype).view(cls)
+    def __new__(cls, shape: tuple[int, ...], dtype, value=0) -> "BlankArray":
+        return _blank_array(shape, dtype, value).view(cls)
 
     def __getitem__(self, index):
         items = index if isinstance(index, tuple) else (index,)
@@ -27,11 +31,11 @@ class BlankArray(np.ndarray):
         indexed = max((position + 1 for position, item in enumerate(items) if not isinstance(item, slice)), default=0)
         shape = _blank_array(self.shape[:indexed], bool)[items[:indexed]].shape if indexed else ()
         shape += _blank_array(self.shape[indexed:], bool)[items[indexed:]].shape
-        return BlankArray(shape, self.dtype) if shape else super().__getitem__(index)
+        return BlankArray(shape, self.dtype, self.item(0) if self.size else 0) if shape else super().__getitem__(index)
 
 
-def _blank_array(shape: tuple[int, ...], dtype) -> np.ndarray:
-    return np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, [0] * len(shape))
+def _blank_array(shape: tuple[int, ...], dtype, value=0) -> np.ndarray:
+    return np.lib.stride_tricks.as_strided(np.full(1, value, dtype), shape, [0] * len(shape))
 
 
 class BlankArraysToTensors(TorchFunctionMode):
@@ -76,13 +80,18 @@ def copy_together(modules: list[torch.nn.Module], dtype: torch.dtype | None, cop
 
 @contextmanager
 def fake_tensors_to_numpy(min_size: int = 0):
-    """Let fake tensors be copied and formatted, their `.numpy()` return a blank array, and their `.tolist()` zeros.
-    Below `min_size` elements, the array is an ordinary one."""
+    """Let fake tensors be copied and formatted, and their `.numpy()` and `.tolist()` return zeros, or what `.item()`
+    returns if they are bools: a mask selects all. Below `min_size` elements, the array is an ordinary one."""
 
     def numpy(self, **_):
-        if self.numel() < min_size:
-            return np.zeros(tuple(self.shape), str(self.dtype).removeprefix("torch."))
-        return BlankArray(tuple(self.shape), str(self.dtype).removeprefix("torch."))
+        value = self.dtype is torch.bool and bool(chosen_branch(getattr(self, KNOWN, True)))
+        shape, dtype = tuple(self.shape), str(self.dtype).removeprefix("torch.")
+        return np.full(shape, value, dtype) if self.numel() < min_size else BlankArray(shape, dtype, value)
+
+    def tolist(self):
+        if not (self.is_floating_point() or self.is_complex() or self.dtype is torch.bool):
+            note(f"whole numbers that tolist() reads are taken to be 0, also if they are sizes: {own_line()}")
+        return numpy(self).tolist()
 
     def deepcopy(self, memo):  # torch's own copies the mode too, so that every view of the copy counts as a new tensor
         if not self.is_leaf:
@@ -99,7 +108,7 @@ def fake_tensors_to_numpy(min_size: int = 0):
     with (
         patch.object(FakeTensor, "__format__", text),
         patch.object(FakeTensor, "numpy", numpy),
-        patch.object(FakeTensor, "tolist", lambda self: numpy(self).tolist()),
+        patch.object(FakeTensor, "tolist", tolist),
         patch.object(FakeTensor, "__deepcopy__", deepcopy),
     ):
         yield
