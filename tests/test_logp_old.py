@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
 
 from rlrepro.cases.common.gail_icm import ALGORITHMS, measure_update
 from rlrepro.cases.logp_old import BUGGY, FIXED, NEWEST, OLDER, plots, workloads
@@ -142,42 +141,6 @@ def test_fixed_algorithms_keep_to_max_batchsize_and_to_the_results(releases):
         assert released[name]["largest"] == 127 and fixed[name]["largest"] == 64
         np.testing.assert_allclose(fixed[name]["returns"], released[name]["returns"], atol=1e-6)
     assert fixed["PPO"]["logp_shape"] == (127, 3) and fixed["GAIL"]["logp_shape"] == (127,)
-
-
-def curiosity(change, chunked=True):
-    """The loss of the curiosity module in one update, and then the weights after its first layer."""
-    from tianshou.utils.torch_utils import policy_within_training_step
-
-    from rlrepro.cases.common.gail_icm import icm
-    from rlrepro.cases.common.tianshou_vectors import vector_rollout
-
-    algorithm = icm(chunked, 128, 32, seed=0, device="cpu")
-    change(algorithm)
-    np.random.seed(0)
-    with policy_within_training_step(algorithm.policy):
-        loss = algorithm.update(vector_rollout(128)[1], batch_size=32, repeat=1).icm_loss
-    weights = [weight.flatten() for weight in algorithm.model.feature_net[2:].parameters()]
-    return float(loss), torch.cat(weights).tolist()
-
-
-def add_dropout(algorithm):
-    """Preprocessed in eval mode and updated in training mode, as tianshou does."""
-    algorithm.model.feature_net.insert(1, torch.nn.Dropout(0.5))
-    algorithm.eval()
-
-
-def test_curiosity_can_be_preprocessed_in_eval_mode(releases):
-    assert releases[NEWEST].run(curiosity, add_dropout)[0] > 0
-
-
-def share_a_layer(algorithm):
-    algorithm.model.feature_net[0] = algorithm.policy.actor.body[0]
-    algorithm.wrapped_algorithm.optim._optim.param_groups[0]["lr"] = 1.0
-
-
-def test_curiosity_may_share_weights_with_the_policy(releases):
-    fixed, released = (releases[NEWEST].run(curiosity, share_a_layer, chunked)[1] for chunked in (True, False))
-    np.testing.assert_allclose(fixed, released, atol=1e-7)
 
 
 def test_a_fix_for_another_release_names_its_release(releases):

@@ -10,7 +10,6 @@ from .chunks import in_chunks
 try:
     from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
     from tianshou.data import Batch, to_numpy, to_torch_as
-    from tianshou.utils.torch_utils import torch_train_mode
 except ImportError as error:
     raise ImportError(f"this fix is for tianshou 2.x; ChunkedPPOPolicy is for 0.4.11 to 1.0.0: {error}") from error
 
@@ -61,8 +60,8 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
 
     In tianshou 2.0.1 it gets the whole rollout, with gradients, and holds that graph through the update of the wrapped
     algorithm. Here only the observations are held, and activations are computed again, a chunk at a time, unless the
-    module shares weights with the wrapped algorithm, whose update changes them: then the graph is held. The original
-    rewards are stored separately; 2.0.1 adds the curiosity to them in place before it restores them.
+    module shares weights or buffers with the wrapped algorithm, whose update changes them: then the graph is held. The
+    original rewards are stored separately; 2.0.1 adds the curiosity to them in place before it restores them.
     """
 
     def __init__(self, *, max_batchsize: int = 256, **options):
@@ -70,18 +69,34 @@ class ChunkedICMOnPolicyWrapper(ICMOnPolicyWrapper):
         self.max_batchsize = max_batchsize
 
     def _icm_preprocess_batch(self, batch):
-        training = self.model.training  # the update switches to training mode before activations are recomputed
+        modes = _modes(self.model)  # the update switches to training mode before activations are recomputed
 
         def model(*inputs):
-            with torch_train_mode(self.model, training):
+            current = _modes(self.model)
+            _set_modes(modes)
+            try:
                 return self.model(*inputs)
+            finally:
+                _set_modes(current)
 
-        trained = {id(weight) for weight in self.wrapped_algorithm.parameters()}
-        is_shared = any(
-            id(weight) in trained for weight in self.model.parameters()
-        )  # it changes before the recomputation
+        changing = {id(tensor) for tensor in _tensors(self.wrapped_algorithm)}  # before the recomputation
+        is_shared = any(id(tensor) in changing for tensor in _tensors(self.model))
         mse_loss, act_hat = in_chunks(
             model, batch.obs, batch.act, batch.obs_next, size=self.max_batchsize, checkpoint=not is_shared
         )
         batch.policy = Batch(orig_rew=batch.rew, act_hat=act_hat, mse_loss=mse_loss)
         batch.rew = batch.rew + to_numpy(mse_loss * self.reward_scale)
+
+
+def _tensors(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()]
+
+
+def _modes(module: torch.nn.Module) -> dict[torch.nn.Module, bool]:
+    """Whether each part of a module is in training mode."""
+    return {part: part.training for part in module.modules()}
+
+
+def _set_modes(modes: dict[torch.nn.Module, bool]) -> None:
+    for part, is_training in modes.items():
+        part.training = is_training
