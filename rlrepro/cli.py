@@ -18,6 +18,9 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.version_option(__version__)
 def main():
     """Find, reproduce and fix documented memory and speed problems of reinforcement-learning libraries."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what can't be encoded becomes a question mark
+            stream.reconfigure(errors="replace")
     if "RLREPRO_TIMEOUT_FACTOR" in os.environ:
         from rlrepro.lab.limits import limit
 

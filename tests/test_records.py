@@ -1,5 +1,7 @@
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
@@ -41,6 +43,7 @@ def test_finds_by_name_and_setting(book):
         ("peak", float("nan"), "B"),
         ("peak", "x", "B"),
         ("text", "\udc80", "text"),
+        ("rows", 10**400, "rows"),
     ],
 )
 def test_rejects_values_outside_the_schema(book, name, value, unit):
@@ -118,3 +121,31 @@ def test_missing_records_raise_with_the_command_that_makes_some(tmp_path):
 )
 def test_formats_for_people(value, unit, text):
     assert format_value(value, unit) == text
+
+
+def test_records_of_a_folder_are_read_oldest_first(book):
+    """A copy of an earlier file, whatever its name, does not replace what was measured later."""
+    book.add("peak", 2, "B", rows=1)
+    older = book.records[0].model_copy(update={"value": 1, "taken_at": datetime(2020, 1, 1, tzinfo=UTC)})
+    book.path.with_name(f"{book.path.stem}_before.jsonl").write_text(older.model_dump_json() + "\n")
+    assert [record.value for record in read_records(book.path.parent)] == [1, 2]
+
+
+@pytest.mark.slow
+def test_threads_may_add_to_one_book(book):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda row: book.add("peak", 1, "B", rows=row), range(80)))
+    assert sorted(record.setting["rows"] for record in read_records(book.path)) == list(range(80))
+    assert list(book.path.parent.iterdir()) == [book.path]
+
+
+def test_an_interrupt_leaves_no_file_behind(book, monkeypatch):
+    book.add("peak", 1, "B", rows=1)
+
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        book.add("peak", 2, "B", rows=2)
+    assert list(book.path.parent.iterdir()) == [book.path] and len(read_records(book.path)) == 1

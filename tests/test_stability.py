@@ -59,3 +59,12 @@ def test_the_command_fails_if_firm_verdicts_differ(runs, run_cli):
 def test_it_needs_two_runs_that_exist(runs, run_cli):
     assert "two or more" in run_cli("stability", runs[0]).stderr
     assert "does not exist" in run_cli("stability", runs[0], "elsewhere").stderr
+
+
+def test_a_chapter_that_one_run_lacks_is_no_other_verdict(runs, tmp_path, run_cli):
+    less = tmp_path / "less[b]"  # rich would take it for markup
+    less.mkdir()
+    lines = (runs[0] / "records.jsonl").read_text().splitlines(keepends=True)
+    (less / "records.jsonl").write_text("".join(line for line in lines if "logp_old.time_ratio" not in line))
+    assert changes([runs[0], less]) == {"LO5": ["changes"]}
+    assert "less[b]" in run_cli("stability", runs[0], less, env=os.environ | {"COLUMNS": "200"}).stdout

@@ -58,7 +58,10 @@ def stability(runs):
 
     if len(set(runs)) < 2:
         raise click.UsageError("pass two or more folders to compare")
-    sys.exit(print_stability(runs, all_claims()))
+    try:
+        sys.exit(print_stability(runs, all_claims()))
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @click.command()
@@ -105,7 +108,7 @@ def pack(run, to):
 
     try:
         click.echo(pack(run, to, {claim.chapter for claim in all_claims()}))
-    except (NotComplete, FileNotFoundError) as error:
+    except (NotComplete, OSError) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -137,5 +140,7 @@ def _print_verdicts(folder: Path, as_json: bool, chapters: set[str] | None = Non
     try:
         claims = (claim for claim in all_claims() if chapters is None or claim.chapter in chapters)
         return print_verdicts(folder, claims, as_json=as_json)
+    except BrokenPipeError:  # such as in `| head`
+        raise
     except OSError as error:
         raise click.ClickException(str(error)) from None

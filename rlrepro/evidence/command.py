@@ -16,6 +16,8 @@ def print_verdicts(folder: Path, claims: Iterable[Claim], *, as_json: bool = Fal
     if not (claims := list(claims)):
         return True
     records = read_records(folder)
+    if not records and not records.problems:
+        raise FileNotFoundError(f"no records in {folder}; `rlrepro reproduce` makes them")
     rows = verdict_rows(records, claims)
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))

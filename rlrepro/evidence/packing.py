@@ -14,7 +14,8 @@ class NotComplete(ValueError):
 def pack(run: str | Path, to: str | Path | None = None, chapters: Collection[str] = ()) -> str:
     """Write MACHINE.tar.gz (or `to`), with the records of each chapter in a folder MACHINE, and return what was packed.
 
-    Raises NotComplete, with all that is wrong, and FileNotFoundError if there is no such run.
+    Raises NotComplete, with all that is wrong, FileNotFoundError if there is no such run, and OSError if the archive
+    can't be written: one that exists is then unchanged.
     """
     records = read_records(run)
     problems = [*records.problems, *_problems(records)]
@@ -27,14 +28,26 @@ def pack(run: str | Path, to: str | Path | None = None, chapters: Collection[str
         raise NotComplete("\n".join(["nothing was packed:", *problems]))
     machine = records[-1].machine.name
     archive = Path(to or f"{machine}.tar.gz")
-    with tarfile.open(archive, "w:gz") as archive_file:
-        for path in files:
-            archive_file.add(path, f"{machine}/{path.name}")
+    partial = archive.with_name(f".{archive.name}.partial")
+    try:
+        with tarfile.open(partial, "w:gz", dereference=True) as archive_file:  # records may be links
+            for path in files:
+                archive_file.add(path, f"{machine}/{path.name}", filter=_without_owner)
+        partial.replace(archive)
+    finally:
+        partial.unlink(missing_ok=True)
     return (
         f"{archive}: {len(records):,} records of {len(files)} chapters, profile {records[-1].profile}\n"
         "They describe the machine (processor, memory, GPU, versions) and contain nothing about you. To add them, "
         "unpack the archive in results/ of a fork and open a pull request, or attach it to an issue."
     )
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The file without the names and numbers of its user and group."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
 
 
 def _problems(records: Records) -> list[str]:

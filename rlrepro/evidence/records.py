@@ -5,6 +5,7 @@ or a killed process leaves the previous version intact. A damaged line is report
 """
 
 import os
+import threading
 import warnings
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -53,7 +54,7 @@ class Record(BaseModel):
     def _value_has_that_unit(self):
         try:
             format_value(self.value, self.unit)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{self.value!r} is not a value in {self.unit!r}") from error
         if self.unit in NOT_NEGATIVE and self.value is not None and self.value < 0:
             raise ValueError(f"{self.value!r} is below 0; values in {self.unit!r} can't be")
@@ -142,6 +143,7 @@ class RecordBook:
         self.path, self.case, self.quantities = Path(path), case, quantities
         self._common = {"profile": profile, "device": str(resolve_device(device)), "seed": seed}
         self.records = Records()
+        self._lock = threading.Lock()
 
     def add(self, name: str, value, unit: str | None = None, *, spread=None, samples=None, **setting) -> Record:
         """Add a measurement and return its record.
@@ -165,9 +167,10 @@ class RecordBook:
             machine=this_machine(self._common["device"]),
             **self._common,
         )
-        lines = [line.model_dump_json() + "\n" for line in (*self.records, record)]
-        self.records.append(record)
-        _replace(Path(os.path.realpath(self.path)), "".join(lines))
+        with self._lock:
+            lines = [line.model_dump_json() + "\n" for line in (*self.records, record)]
+            self.records.append(record)
+            _replace(Path(os.path.realpath(self.path)), "".join(lines))
         return record
 
 
@@ -186,17 +189,18 @@ def _replace(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(
             error.errno,
             f"{error.strerror}; the records in {path} are unchanged. Free some space or choose another "
             "folder, then run it again",
             str(path),
         ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_records(source: str | Path) -> Records:
-    """All records of a JSON-lines file, or of every `.jsonl` file in a folder.
+    """All records of a JSON-lines file, or of every `.jsonl` file in a folder, oldest first.
 
     A damaged line, or a record that does not match its case's declaration, is left out, with a warning that names its
     file and line number. It is also listed in `.problems`, as is an empty file. Raises FileNotFoundError if `source`
@@ -223,4 +227,5 @@ def read_records(source: str | Path) -> Records:
                 problems.append(f"{path}, line {number}: {error}")
     for problem in problems:
         warnings.warn(f"left out a record that can't be read: {problem}", stacklevel=2)
+    records.sort(key=lambda record: record.taken_at.timestamp())  # a folder may hold older copies of its files
     return Records(records, tuple(problems))

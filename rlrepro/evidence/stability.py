@@ -20,6 +20,7 @@ def compare_runs(folders: Sequence[Path], claims: Iterable[Claim]) -> list[Judge
 def stability_table(entries: Iterable[Judgement]):
     """The claims whose outcome or firmness changes as a table of `rich`, with a row for each run."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title="What changes from run to run", title_justify="left")
     for column in ("claim", "run", "verdict", "result"):
@@ -28,7 +29,7 @@ def stability_table(entries: Iterable[Judgement]):
         if entry.changes or entry.firmness_changes:
             for name, verdict in entry.verdicts.items():
                 outcome = verdict.outcome if verdict.firm else f"{verdict.outcome}, not firm"
-                table.add_row(entry.claim.id, name, outcome, verdict.figure)
+                table.add_row(entry.claim.id, Text(name), outcome, Text(verdict.figure))
             table.add_section()
     return table
 

@@ -63,7 +63,9 @@ class Judgement:
     @property
     def firm_changes(self) -> bool:
         """Whether firm verdicts differ."""
-        return len({verdict.outcome for verdict in self.verdicts.values() if verdict.firm}) > 1
+        return (
+            len({verdict.outcome for verdict in self.verdicts.values() if verdict.firm and verdict.figure != "–"}) > 1
+        )
 
     @property
     def firmness_changes(self) -> bool:

@@ -79,7 +79,7 @@ def _warn_about_threads():
     finally:
         threading.setprofile(previous_hook)
     if started - _measurers:
-        message = "this function started threads, and what they allocate is not counted"
+        message = "threads were started during this measurement, and what they allocate is not counted"
         warnings.warn(f"{message}; measure inside the thread, or call its work directly", RuntimeWarning, stacklevel=4)
 
 

@@ -78,8 +78,7 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
     """
     requirement = "==".join(parse_release(requirement))
     folder = overlay_folder(requirement, python, cache)
-    if not folder.is_dir():
-        _try_install(requirement, folder, python)
+    _install_if_missing(requirement, folder, python)
     wheels = [parse_release(line.split()[0]) for line in _pinned_lines(requirement)]
     if damage := find_damage(folder, wheels):
         raise ReleaseUnavailable(
@@ -88,8 +87,10 @@ def install(requirement: str, python: str | None = None, cache: Path | None = No
     return folder
 
 
-def _try_install(requirement: str, folder: Path, python: str | None) -> None:
+def _install_if_missing(requirement: str, folder: Path, python: str | None) -> None:
     try:
+        if folder.is_dir():
+            return
         folder.parent.mkdir(parents=True, exist_ok=True)
         _install(requirement, folder, python)
     except TookTooLong as error:
@@ -128,7 +129,9 @@ def _pinned_lines(requirement: str) -> list[str]:
 def _pip_install(requirement: str, target: Path, folder: Path, python: str | None) -> None:
     requirements_file = target / "requirements.txt"
     requirements_file.write_text("\n".join(_pinned_lines(requirement)))
-    completed = pip("install", "--no-compile", "--target", str(target), "-r", str(requirements_file), python=python)
+    completed = pip(
+        "install", "--no-user", "--no-compile", "--target", str(target), "-r", str(requirements_file), python=python
+    )
     if completed.returncode == 0:
         return
     name, version = parse_release(requirement)

@@ -73,9 +73,9 @@ class ReleaseProcess:
         killer.daemon = True
         killer.start()
         try:
-            self.connection.send_bytes(message)
+            self._transfer(self.connection.send_bytes, message)
             reply = self._wait()
-        except (EOFError, ConnectionError):
+        except EOFError:
             raise self._death(fn, timeout, time.monotonic() - start) from None
         except BaseException:  # interrupted: the child is still busy, and must not reply later
             self.close()
@@ -119,9 +119,17 @@ class ReleaseProcess:
                 self.tail.extend(text.splitlines(keepends=True))
                 print(text, end="", flush=True)
             elif self.connection in ready:
-                return self.connection.recv_bytes()
+                return self._transfer(self.connection.recv_bytes)
             elif has_ended:
                 raise EOFError
+
+    @staticmethod
+    def _transfer(send_or_receive, *message):
+        """Raises EOFError if the process has ended, also if that was in the middle of a message."""
+        try:
+            return send_or_receive(*message)
+        except OSError as error:
+            raise EOFError from error
 
     def _unpack(self, reply: bytes):
         raised, value, report = pickle.loads(reply)
@@ -139,6 +147,11 @@ class ReleaseProcess:
         if not raised:
             return value
         raise value from cause
+
+    def kill(self) -> None:
+        """End the process, also during a call in another thread."""
+        if self.process.poll() is None:
+            _kill(self.process)
 
     def close(self):
         self._finalizer()

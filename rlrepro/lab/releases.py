@@ -39,6 +39,8 @@ class Release:
         self.requirement, self.environment = requirement, dict(environment or {})
         self._lock = threading.Lock()
         if "==" in requirement:
+            if path:
+                raise ValueError(f"expected a name with path=, or 'name==version', found {requirement!r} and {path}")
             self.name, self.version = parse_release(requirement)
             self.requirement = f"{self.name}=={self.version}"
             self.path = None
@@ -85,7 +87,10 @@ class Release:
         return Source(f"{self.requirement} {target}", text, line, url)
 
     def close(self) -> None:
-        """End the child process, if there is one. `run` starts a new one."""
+        """End the child process, if there is one; a call in another thread then raises ReleaseDied. `run` starts a new
+        one."""
+        if (child := self._child) is not None:
+            child.kill()
         with self._lock:
             if self._child is not None:
                 self._child.close()
@@ -104,8 +109,10 @@ def _source_folder(name: str, path) -> Path:
     if not path:
         raise ValueError(f"expected 'name==version', or path= or ${variable} with a source folder, found {name!r}")
     folder = Path(path).expanduser().resolve()
-    if not (folder / name / "__init__.py").exists():
-        raise ReleaseUnavailable(f"{folder} holds no package {name!r} (no {name}/__init__.py); pass its source folder")
+    if not (folder / name.replace("-", "_") / "__init__.py").exists():
+        raise ReleaseUnavailable(
+            f"{folder} holds no package {name!r} (no {name.replace('-', '_')}/__init__.py); pass its source folder"
+        )
     return folder
 
 

@@ -1,6 +1,7 @@
 """VirtualCard(gib=8): run code as if on a GPU of that size, with or without one."""
 
 import gc
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -43,8 +44,8 @@ class VirtualCard:
     """
 
     def __init__(self, gib: float | None = 8.0, *, device: str = "auto"):
-        if gib is not None and not gib > 0:
-            raise ValueError(f"gib must be positive, or None for no limit; found {gib!r}")
+        if gib is not None and not 0 < gib < math.inf:
+            raise ValueError(f"gib must be positive and finite, or None for no limit; found {gib!r}")
         self.limit_bytes = None if gib is None else int(gib * 2**30)
         self.device = resolve_device(device)
         self._account = _Closed(0, 0)

@@ -44,7 +44,12 @@ def check_origin(package: str, overlay: str) -> None:
     from rlrepro.lab.overlays import ReleaseUnavailable
 
     spec = importlib.util.find_spec(package.replace("-", "_"))
-    origin = Path(spec.origin).resolve() if spec and spec.origin else None
+    if spec is None:
+        raise ReleaseUnavailable(
+            f"{package} has no module {package.replace('-', '_')!r}: only libraries that are imported under their own "
+            "name can be run as releases"
+        )
+    origin = Path(spec.origin).resolve() if spec.origin else None
     if origin is None or not origin.is_relative_to(Path(overlay).resolve()):
         raise ReleaseUnavailable(
             f"{package} would come from {origin}, not from {overlay}: that folder is damaged. Remove it and run again"

@@ -56,12 +56,12 @@ class Report:
 
     @property
     def title(self) -> str:
-        return (self.folder / "report.md").read_text().partition("\n")[0].removeprefix("# ")
+        return (self.folder / "report.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
     @property
     def package(self) -> str:
         """The import name of the package that the change is for."""
-        return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(), re.MULTILINE)[1]
+        return re.search(r"^--- a/(\w+)/", (self.folder / "change.diff").read_text(encoding="utf-8"), re.MULTILINE)[1]
 
     @property
     def package_folder(self) -> Path | None:
@@ -79,7 +79,7 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
     machine."""
     machines = {folder.name: read_records(folder) for folder in sorted(results.glob("*/"))}
     environment, version = Environment(undefined=StrictUndefined), _version(report.package)
-    text = environment.from_string((report.folder / "report.md").read_text()).render(
+    text = environment.from_string((report.folder / "report.md").read_text(encoding="utf-8")).render(
         release=f"{report.package} {version}",
         version=version,
         where=partial(where, report.package),
@@ -88,7 +88,7 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
     deeper = "#" * (level - 1)
     parts = [re.sub(r"^(?=#+ )", deeper, text, flags=re.MULTILINE)]
     for heading, file, language in PARTS:
-        parts.append(f"{deeper}## {heading}\n\n```{language}\n{(report.folder / file).read_text()}```")
+        parts.append(f"{deeper}## {heading}\n\n```{language}\n{(report.folder / file).read_text(encoding='utf-8')}```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -97,10 +97,10 @@ def where(package: str, target: str) -> str:
     link to the file."""
     module, _, name = target.partition(":")
     file, version = "/".join(module.split(".")) + ".py", _version(package)
-    upstream = tomllib.loads(UPSTREAM.read_text())[package.replace("_", "-")]
+    upstream = tomllib.loads(UPSTREAM.read_text(encoding="utf-8"))[package.replace("_", "-")]
     if (folder := _folder(package)) is None:
         return f"[`{name}`, {file}]({upstream.partition('#')[0].format(version=version, file=file)})"
-    nodes = ast.parse((folder.parent / file).read_text()).body
+    nodes = ast.parse((folder.parent / file).read_text(encoding="utf-8")).body
     for part in name.split("."):
         node = next((node for node in nodes if getattr(node, "name", None) == part), None)
         if node is None:
@@ -118,7 +118,8 @@ def _version(package: str) -> str:
 def _folder(package: str) -> Path | None:
     if package == PEARL:
         source = os.environ.get("RLREPRO_PEARL")
-        return Path(source).resolve() / PEARL if source else None
+        folder = Path(source).expanduser().resolve() / PEARL if source else None
+        return folder if folder and folder.is_dir() else None
     spec = find_spec(package)
     return spec and Path(spec.submodule_search_locations[0])
 
