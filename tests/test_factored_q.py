@@ -216,3 +216,15 @@ def test_it_is_initialized_as_a_plain_network():
     torch.manual_seed(3)
     factored = FactoredQ(STATE, FEATURES, (16, 12))
     assert all(map(torch.equal, net.to(torch.float32).parameters(), factored.to_sequential().parameters()))
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+def test_frozen_parameters_of_the_first_layer_stay_frozen(name):
+    net = plain_network()
+    getattr(net[0], name).requires_grad_(False)
+    factored = FactoredQ.from_sequential(net, STATE)
+    again = factored.to_sequential()
+    learning = [factored.action_layer.weight.requires_grad, factored.state_layer.bias.requires_grad]
+    assert (
+        learning == [again[0].weight.requires_grad, again[0].bias.requires_grad] == [name != "weight", name != "bias"]
+    )

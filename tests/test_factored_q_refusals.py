@@ -72,6 +72,9 @@ def test_wrong_tables_masks_and_limits_are_refused():
         factored(states, actions.expand(4, -1, -1))
     with pytest.raises(ValueError, match=r"actions must be of shape \(count, 3\), found \(40, 2\)"):
         factored(states, actions[:, :2])
+    for method in (factored, factored.best, factored.soft_values):
+        with pytest.raises(ValueError, match=r"actions must be of shape \(count, 3\), found \(3,\)"):
+            method(states, actions[0])
     with pytest.raises(ValueError, match="no actions to choose from"):
         factored.best(states, actions[:0])
     with pytest.raises(ValueError, match="temperature must be positive, found 0"):

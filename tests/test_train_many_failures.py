@@ -81,3 +81,11 @@ def test_sweep_prints_nothing_without_progress(capfd):
 def test_a_config_that_only_a_child_process_could_inherit_is_named():
     with pytest.raises(ValueError, match=r"config 0 can't be sent to another process: Lock objects"):
         train_many(refuse, [{"name": "a", "data": multiprocessing.Lock()}], progress=False)
+
+
+def test_the_reason_of_a_group_of_errors_is_its_message():
+    try:
+        raise ExceptionGroup("two environments failed", [ValueError("a"), OSError("b")])
+    except Exception:
+        text = traceback.format_exc()
+    assert reason(text) == "ExceptionGroup: two environments failed (2 sub-exceptions)"

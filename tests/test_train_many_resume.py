@@ -11,6 +11,7 @@ import pytest
 
 from rlrepro.fixes import train_many
 from rlrepro.fixes.train_many import runs
+from rlrepro.fixes.train_many.digest import digest
 from rlrepro.fixes.train_many.result_folder import ResultFolder
 
 from .test_train_many import QUIET, calls, draw, note, square
@@ -188,3 +189,11 @@ def test_waiting_configs_are_not_pickled_yet():
     traced_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert traced_bytes < 2**20 and len(waiting[0].payload()) > 2**20
+
+
+def test_a_list_that_a_config_holds_twice_is_as_good_as_two_equal_ones():
+    layers = [64, 64]
+    assert digest({"actor": layers, "critic": layers}) == digest({"actor": [64, 64], "critic": [64, 64]})
+    endless = []
+    endless.append(endless)
+    assert digest(endless)

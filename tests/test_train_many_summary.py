@@ -124,3 +124,15 @@ def test_a_plot_without_matplotlib_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ModuleNotFoundError, match="pip install matplotlib"):
         plot(SWEEP)
+
+
+@pytest.mark.parametrize(
+    "values", [({"n": 1}, {"n": "1"}), ({"vf": None}, {}), ({"w": np.arange(2000)}, {"w": np.r_[:1000, 0, 1001:2000]})]
+)
+def test_configs_that_look_the_same_have_curves_of_their_own(values):
+    outcomes = [outcome([1.0, 2.0], **value, seed=seed) for value in values for seed in (0, 1)]
+    assert len(plot(outcomes).lines) == 2
+
+
+def test_numbers_of_numpy_and_python_are_one_config():
+    assert len(plot([outcome([1.0, 2.0], x=0.5, seed=0), outcome([3.0, 4.0], x=np.float64(0.5), seed=1)]).lines) == 1

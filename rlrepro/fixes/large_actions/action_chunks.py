@@ -83,7 +83,7 @@ def _check(networks, states, actions) -> None:
     weight = networks[0].state_layer.weight
     for name, tensor, width in (
         ("states", states, networks[0].state_dim),
-        ("actions", actions if actions.ndim == 2 else actions.flatten(end_dim=-2), networks[0].action_dim),
+        ("actions", actions if actions.ndim <= 2 else actions.flatten(end_dim=-2), networks[0].action_dim),
     ):
         if tensor.ndim != 2 or tensor.shape[1] != width:
             raise ValueError(f"{name} must be of shape (count, {width}), found {tuple(tensor.shape)}")

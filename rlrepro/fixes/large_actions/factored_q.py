@@ -113,9 +113,9 @@ class FactoredQ(nn.Module):
     def best(self, states: torch.Tensor, actions: torch.Tensor, available: torch.Tensor | None = None) -> Best:
         """The largest value in each state among the actions (A, d) that are `available` (B, A), and its action, without
         allocating (B, A)."""
-        if not actions.shape[-2]:
+        if actions.ndim > 1 and not actions.shape[-2]:
             raise ValueError("there are no actions to choose from")
-        check_available(available, len(states), actions.shape[-2])
+        check_available(available, len(states), actions.shape[-2] if actions.ndim > 1 else 0)
 
         def best_of_chunk(values, columns):
             largest = masked(values[0], available, columns, -torch.inf).max(dim=1)
@@ -135,7 +135,7 @@ class FactoredQ(nn.Module):
     ) -> torch.Tensor:
         """The soft value of each state (B,): temperature × log Σ exp(Q / temperature) over its available actions
         (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
-        check_available(available, len(states), actions.shape[-2])
+        check_available(available, len(states), actions.shape[-2] if actions.ndim > 1 else 0)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, found {temperature}; `best` is its limit at 0")
 

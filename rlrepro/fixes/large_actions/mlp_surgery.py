@@ -68,7 +68,11 @@ def empty_linear(inputs: int, like: nn.Linear, bias: bool | None = None) -> nn.L
     """A layer with as many outputs as another, whose weights are not initialized."""
     bias = like.bias is not None if bias is None else bias
     options = {"bias": bias, "dtype": like.weight.dtype, "device": like.weight.device}
-    return nn.utils.skip_init(nn.Linear, inputs, like.out_features, **options).requires_grad_(like.weight.requires_grad)
+    layer = nn.utils.skip_init(nn.Linear, inputs, like.out_features, **options)
+    layer.weight.requires_grad_(like.weight.requires_grad)
+    if bias and like.bias is not None:
+        layer.bias.requires_grad_(like.bias.requires_grad)
+    return layer
 
 
 def copy_layers(layers) -> list[nn.Module]:

@@ -22,6 +22,10 @@ class Digest(NumpyHasher):
 
     dispatch = NumpyHasher.dispatch.copy()
 
+    def memoize(self, obj) -> None:
+        if not _is_plain(obj):  # equal configs are equal, whether or not they hold one list twice
+            super().memoize(obj)
+
     def save_function(self, fn) -> None:
         self.memoize(fn)  # it may refer to itself
         cells, constants = [cell.cell_contents for cell in fn.__closure__ or ()], constants_of(fn)

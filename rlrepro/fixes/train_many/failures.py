@@ -15,7 +15,7 @@ def shorten(config: Mapping) -> str:
 def reason(error: str) -> str:
     """The line of a traceback that names the error, without further lines of its message and its notes; of another
     text, the last line."""
-    lines = error.strip().splitlines()
+    lines = [line.removeprefix("  | ") for line in error.strip().splitlines()]  # of an ExceptionGroup
     frames = [index for index, line in enumerate(lines) if line.startswith('  File "')]
     if not frames:
         return lines[-1]

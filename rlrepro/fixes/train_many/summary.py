@@ -5,6 +5,7 @@ from numbers import Real
 
 import numpy as np
 
+from .digest import digest
 from .failures import reason
 
 LAST = 100  # episodes in a mean
@@ -55,15 +56,16 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
         raise ValueError("there is nothing to plot: no run has succeeded; see each outcome's error")
     configs = [{name: value for name, value in outcome.config.items() if name != "seed"} for outcome in outcomes]
     differing = [
-        name for name in dict.fromkeys(n for c in configs for n in c) if len({repr(c.get(name)) for c in configs}) > 1
+        name for name in dict.fromkeys(n for c in configs for n in c) if len({_identity(c, name) for c in configs}) > 1
     ]
     for config, outcome in zip(configs, outcomes, strict=True):
         label = ", ".join(f"{name}={config.get(name)}" for name in differing)
         x, y = (curve or _curve)(outcome.value)
         if len(x):
-            groups.setdefault(label, []).append((np.asarray(x, float), np.asarray(y, float)))
+            key = tuple(_identity(config, name) for name in differing)
+            groups.setdefault(key, (label, []))[1].append((np.asarray(x, float), np.asarray(y, float)))
     ax = _new_axes() if ax is None else ax
-    for label, curves in groups.items():
+    for label, curves in groups.values():
         first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)  # the range that all seeds cover
         shared = np.linspace(first, max(first, last), POINTS)
         values = np.stack([np.interp(shared, x, y) for x, y in curves])
@@ -76,6 +78,17 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
     if differing and groups:
         ax.legend()
     return ax
+
+
+def _identity(config, name: str) -> str | None:
+    """A text that is the same for equal values; None if the config has none."""
+    if name not in config:
+        return None
+    value = config[name].item() if isinstance(config[name], np.generic) else config[name]
+    try:
+        return digest(value)
+    except Exception:  # it can't be pickled
+        return repr(value)
 
 
 def _new_axes():
