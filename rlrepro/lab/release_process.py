@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -73,7 +73,8 @@ class ReleaseProcess:
         killer.daemon = True
         killer.start()
         try:
-            self._transfer(self.connection.send_bytes, message)
+            with _lost_connection_is_eof():
+                self.connection.send_bytes(message)
             reply = self._wait()
         except EOFError:
             raise self._death(fn, timeout, time.monotonic() - start) from None
@@ -119,17 +120,10 @@ class ReleaseProcess:
                 self.tail.extend(text.splitlines(keepends=True))
                 print(text, end="", flush=True)
             elif self.connection in ready:
-                return self._transfer(self.connection.recv_bytes)
+                with _lost_connection_is_eof():
+                    return self.connection.recv_bytes()
             elif has_ended:
                 raise EOFError
-
-    @staticmethod
-    def _transfer(send_or_receive, *message):
-        """Raises EOFError if the process has ended, also if that was in the middle of a message."""
-        try:
-            return send_or_receive(*message)
-        except OSError as error:
-            raise EOFError from error
 
     def _unpack(self, reply: bytes):
         raised, value, report = pickle.loads(reply)
@@ -155,6 +149,15 @@ class ReleaseProcess:
 
     def close(self):
         self._finalizer()
+
+
+@contextmanager
+def _lost_connection_is_eof():
+    """Raises EOFError if the other process has ended, also if that was in the middle of a message."""
+    try:
+        yield
+    except OSError as error:
+        raise EOFError from error
 
 
 def _kill(process: subprocess.Popen) -> None:
