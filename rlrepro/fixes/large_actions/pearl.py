@@ -40,9 +40,7 @@ class PearlFactoredQ(QValueNetwork):
         curr_available_actions_batch: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Values (B,) of one action per state (B, d), or (B, A) of each state's own actions (B, A, d)."""
-        action_batch = action_batch.to(
-            self._model.action_layer.weight.dtype
-        )  # Pearl's are integers for Discrete spaces
+        action_batch = action_batch.to(self._model.action_layer.weight.dtype)  # those of Discrete spaces are integers
         if action_batch.ndim == 2:
             return self._model.of(state_batch, action_batch)
         return self._model(state_batch, action_batch)
