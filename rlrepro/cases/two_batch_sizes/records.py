@@ -3,6 +3,7 @@
 from rlrepro.evidence.schema import Quantity
 
 SIZES = ("rows", "max_batchsize", "batch_size")  # rows: of the rollout
+RANDOM = ("number", "algorithm", "network", "dtype", "stage")  # of a random update
 
 RECORDS = (
     Quantity("stage_peak", "B", ("release", "stage", "network", *SIZES)),
@@ -16,5 +17,8 @@ RECORDS = (
     Quantity("plan_over_run", "ratio", ("stage", "network", *SIZES)),
     Quantity("largest_batch", "rows", ("network", "gib", "at_least")),  # at_least: the whole rollout fits
     # planned over measured: tensors, and in the setting the plan with its margin over what was allocated
-    Quantity("random_plan", "ratio", ("number", "algorithm", "network", "dtype", "stage", "with_margin")),
+    Quantity("random_plan", "ratio", (*RANDOM, "with_margin")),
+    # on a GPU: planned over measured, with margins; in the setting, the bytes that were measured
+    Quantity("random_plan_on_card", "ratio", (*RANDOM, "allocated", "reserved")),
+    Quantity("random_reserved", "ratio", RANDOM),
 )

@@ -1,4 +1,5 @@
-"""Runs of the libraries' own updates: the bytes that the storage tracker counts and that torch allocates."""
+"""Runs of the libraries' own updates: the bytes that the storage tracker counts and that torch allocates, or on a GPU
+those that torch allocates and reserves."""
 
 from collections.abc import Callable
 
@@ -40,25 +41,32 @@ class Critic(nn.Module):
 
 
 def measured(stages: dict[str, Callable], card: VirtualCard) -> dict[str, tuple[int, int]]:
-    """(bytes of live tensors, allocated bytes) of each stage at its peak, including what was live before. The profiler
-    counts the free of a block only if it saw the allocation, so stages must not free blocks that it didn't see."""
+    """(bytes of live tensors, allocated bytes) of each stage at its peak, including what was live before; on a GPU,
+    (allocated bytes, reserved bytes). On a CPU, the profiler counts the free of a block only if it saw the allocation,
+    so stages must not free blocks that it didn't see."""
     peaks = {}
     for name, stage in stages.items():
         card.restart_peak()
+        if card.device.type == "cuda":
+            stage()
+            peaks[name] = card.peak_bytes, torch.cuda.max_memory_reserved(card.device)
+            continue
         live = card.live_bytes
         allocated = live + peak_memory(stage, device="cpu", warmup=0).peak_bytes
         peaks[name] = card.peak_bytes, allocated
     return peaks
 
 
-def run_tianshou(library, networks, obs_space, act_space, optimizer, rollout, batch_size, max_batchsize) -> dict:
+def run_tianshou(
+    library, networks, obs_space, act_space, optimizer, rollout, batch_size, max_batchsize, device="cpu"
+) -> dict:
     """The peaks of the second update, when gradients and the optimizer's state exist."""
     from tianshou.algorithm import A2C
 
     rows, results = _rollout(rollout, obs_space, act_space), []
-    with VirtualCard(None, device="cpu") as card:
+    with VirtualCard(None, device=device) as card:
         algorithm = ppo(
-            *networks(),
+            *(network.to(device) for network in networks()),
             max_batchsize=max_batchsize,
             dist_fn=default_distribution(act_space),
             action_space=act_space,
@@ -73,10 +81,10 @@ def run_tianshou(library, networks, obs_space, act_space, optimizer, rollout, ba
         return _second_update(stages, card, algorithm)
 
 
-def run_sb3(make_model: Callable) -> dict:
+def run_sb3(make_model: Callable, device="cpu") -> dict:
     """The same for Stable-Baselines3's PPO."""
-    with VirtualCard(None, device="cpu") as card:
-        model = make_model()
+    with VirtualCard(None, device=device) as card:
+        model = make_model(device)
         return _second_update({"learn": model.train}, card, model.policy)
 
 
@@ -102,7 +110,7 @@ def _rollout(rows: int, obs_space, act_space):
     return batch, buffer, indices
 
 
-def sb3_model(body_and_width, obs_space, act_space, optimizer, rollout: int, batch_size: int):
+def sb3_model(body_and_width, obs_space, act_space, optimizer, rollout: int, batch_size: int, device="cpu"):
     """Stable-Baselines3's PPO with that body and a full rollout buffer."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.logger import Logger
@@ -123,7 +131,7 @@ def sb3_model(body_and_width, obs_space, act_space, optimizer, rollout: int, bat
 
     network = {"features_extractor_class": Extractor, "normalize_images": False, "optimizer_class": optimizer}
     sizes = {"n_steps": rollout, "batch_size": batch_size, "n_epochs": 1}
-    model = PPO("MlpPolicy", Env(), **sizes, policy_kwargs=network, device="cpu")
+    model = PPO("MlpPolicy", Env(), **sizes, policy_kwargs=network, device=device)
     model.set_logger(Logger(None, []))
     model.rollout_buffer.full = True
     if isinstance(act_space, spaces.Discrete):

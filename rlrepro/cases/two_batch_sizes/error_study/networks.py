@@ -17,7 +17,8 @@ class Body(nn.Module):
         self.layers, self.scale = layers, scale
 
     def forward(self, rows):
-        rows = torch.as_tensor(rows, dtype=next(self.layers.parameters()).dtype)
+        weight = next(self.layers.parameters())
+        rows = torch.as_tensor(rows, dtype=weight.dtype, device=weight.device)
         return self.layers(rows / self.scale if self.scale != 1 else rows)
 
 

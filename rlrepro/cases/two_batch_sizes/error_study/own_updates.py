@@ -20,6 +20,7 @@ class Options:
     optimizer: type[torch.optim.Optimizer]
     parts: int  # into which a batch is split to accumulate gradients
     clip: bool  # gradients, by their norm
+    device: str
 
     def network(self, body, inputs: int, outputs: int) -> nn.Module:
         dtype = torch.float32 if self.dtype == "autocast" else getattr(torch, self.dtype)
@@ -31,7 +32,7 @@ class Options:
         return torch.randn(rows, *self.shape)
 
     def precision(self):
-        return torch.autocast("cpu", torch.bfloat16) if self.dtype == "autocast" else nullcontext()
+        return torch.autocast(self.device, torch.bfloat16) if self.dtype == "autocast" else nullcontext()
 
     def gradient_step(self, optimizer, losses) -> None:
         """One step on the accumulated gradients of the losses, which are computed one at a time."""
@@ -124,9 +125,9 @@ def sac(bodies, options: Options):
 STEPS = {"dqn": dqn, "sac": sac}
 
 
-def run(make, step) -> dict[str, tuple[int, int]]:
-    """(bytes of live tensors, allocated bytes) of the third update. The first two are measured too, since the profiler
-    counts the free of a block only if it saw the allocation."""
-    with VirtualCard(None, device="cpu") as card:
+def run(make, step, device) -> dict[str, tuple[int, int]]:
+    """What `measured` returns for the third update. The first two are measured too, since the profiler counts the free
+    of a block only if it saw the allocation."""
+    with VirtualCard(None, device=device) as card:
         state = make()
         return [measured({"update": lambda: step(state)}, card) for _ in range(3)][-1]
