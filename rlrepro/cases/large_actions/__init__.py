@@ -97,7 +97,7 @@ SETTINGS = {
 ON_CUDA = {
     "smoke": {"timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, 16))},
     "full": {
-        "timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH), (300_000, BATCH)),
+        "timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH)),
         "repeats": 5,
     },
 }

@@ -198,6 +198,19 @@ def update_with_factored_critics(bench: Bench, backend: PearlBackend) -> None:
         rows = bench.settings.batch_size(count)
         peak = backend.run(pearl.update_peak, count, 1, rows, bench.device, factored=True)
         bench.add("update_peak_factored", peak, source=backend.source, actions=count, rows=rows)
+        if bench.settings.runs_article_size:
+            _add_article_updates(bench, backend)
+
+
+def _add_article_updates(bench: Bench, backend: PearlBackend) -> None:
+    """The same at the article's size, with Pearl's own critics too where the device has the memory for them."""
+    per_state = bench.records.get("large_actions.update_per_state")
+    plain_bytes = BATCH * per_state.value * ARTICLE_ACTIONS / per_state.setting["actions"]
+    fits = plain_bytes <= fixed_workloads.FREE_SHARE * fixed_workloads.free_bytes(bench.device)
+    for way in ("plain", "factored") if fits else ("factored",):
+        options = {"factored": way == "factored"}
+        peak = backend.run(pearl.update_peak, ARTICLE_ACTIONS, 1, BATCH, bench.device, **options)
+        bench.add("article_update", peak, way=way, source=backend.source, actions=ARTICLE_ACTIONS, rows=BATCH)
 
 
 def start_training_process(bench: Bench) -> None:

@@ -12,6 +12,7 @@ RECORDS = (
     Quantity("update_peak", "B", (*SIZE, "features", SOURCE)),
     Quantity("update_per_state", "B", ("actions", SOURCE)),  # what each further state of the batch adds to the peak
     Quantity("update_peak_factored", "B", (*SIZE, SOURCE)),
+    Quantity("article_update", "B", ("way", *SIZE, SOURCE)),  # Pearl's whole update, at the article's size
     Quantity("batch_peak", "B", (*SIZE, "encoding", SOURCE)),
     Quantity("since_start_peak", "B", ("stored", "actions", SOURCE)),
     Quantity("since_start_held", "B", ("stored", "actions", SOURCE)),

@@ -7,7 +7,7 @@ from rlrepro.cases.logp_old.article import ARTICLE
 from rlrepro.evidence.claims import Claim, Finding, Premise, Verdict
 from rlrepro.evidence.estimates import estimate, growth
 from rlrepro.evidence.records import Records
-from rlrepro.evidence.rules import PROPORTIONAL, at_least, constant, exactly, proportional, slightly_more
+from rlrepro.evidence.rules import at_least, constant, exactly, growing, slightly_more
 from rlrepro.lab.units import format_value
 
 MIN_EXPONENT = 0.5  # of peak against max_batchsize, from which the parameter counts as controlling the peak
@@ -120,7 +120,7 @@ def judge_any_amount(records: Records) -> Verdict:
     for twin in ("GAIL", "ICM"):
         peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", fixed=False)
         exponents[twin] = growth(peaks)
-    unbounded = [twin for twin, exponent in exponents.items() if exponent >= 1 - PROPORTIONAL["bytes"]]
+    unbounded = [twin for twin, exponent in exponents.items() if exponent >= MIN_EXPONENT]
     growth_rates = ", ".join(f"{twin}: transitions^{exponent:.2f}" for twin, exponent in exponents.items())
     figure = f"{format_value(host_bytes, 'B')} of host memory per transition, at most {max_rows:,} here; {growth_rates}"
     if unbounded:
@@ -130,7 +130,7 @@ def judge_any_amount(records: Records) -> Verdict:
     return Verdict("partly", figure, "device memory is bounded; host memory still grows with the rollout")
 
 
-GROWTH = Premise("the growth with the rollout", judge_whole_rollout, proportional("bytes"))
+GROWTH = Premise("the growth with the rollout", judge_whole_rollout, growing("bytes"))
 
 claim = partial(Claim, chapter=CHAPTER, article=ARTICLE)
 
@@ -140,7 +140,7 @@ CLAIMS = [
         f"{BUGGY} computes logp_old on the whole batch, and its memory grows with it",
         section="How it grows",
         judge=judge_whole_rollout,
-        rule=proportional("bytes"),
+        rule=growing("bytes"),
     ),
     claim(
         "LO2",

@@ -18,7 +18,7 @@ RECORDS = (
     Quantity("largest_batch", "rows", ("network", "gib", "at_least")),  # at_least: the whole rollout fits
     # planned over measured: tensors, and in the setting the plan with its margin over what was allocated
     Quantity("random_plan", "ratio", (*RANDOM, "with_margin")),
-    # on a GPU: planned over measured, with margins; in the setting, the bytes that were measured
-    Quantity("random_plan_on_card", "ratio", (*RANDOM, "allocated", "reserved")),
-    Quantity("random_reserved", "ratio", RANDOM),
+    # on a GPU: bytes that torch allocated and reserved; and a plan made elsewhere, over that (None: no trace)
+    Quantity("random_update_on_card", "B", (*RANDOM, "reserved")),
+    Quantity("random_plan_for_card", "ratio", (*RANDOM, "card", "reserved")),
 )

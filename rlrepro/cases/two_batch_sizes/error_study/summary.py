@@ -5,6 +5,7 @@ from pathlib import Path
 from rlrepro.evidence.records import Records, read_records
 
 NAME = "random_updates.jsonl"
+FOR_CARDS = "random_plans_for_cards.jsonl"
 
 
 def random_updates(results: str | Path) -> Records:
