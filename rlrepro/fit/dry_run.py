@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit.known_values import READS, follow, read
 from rlrepro.fit.marks import chosen_branch, masks_keep_all
+from rlrepro.fit.matrix_products import PRODUCTS, in_backward
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
@@ -55,6 +56,7 @@ class DryRun:
         self.with_temporaries = 0
         self._stack = self._trace = None
         self._operators, self._copied = operators, copied_to_card
+        self._threads = set(operators.threads)  # that have a workspace of cuBLAS
         self.calls_are_free = False
 
     def __enter__(self):
@@ -90,8 +92,6 @@ class DryRun:
     def record(self, trace: AllocationTrace) -> None:
         """Record each allocation and free in `trace` from now on."""
         self._trace, self.count.changed = trace, trace.changed
-        if self._operators.workspaces:
-            trace.changed(-2, self._operators.workspaces, created=True)
 
     def peak_of(self, fn) -> tuple[np.ndarray, object]:
         """The peak during `fn()`, including what was live before, and the result of `fn`."""
@@ -119,8 +119,12 @@ class DryRun:
             result = _with_entries(func, result, args[OF_SPARSE[func]])
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
+        if func in PRODUCTS and (thread := in_backward()) not in self._threads:
+            self._threads.add(thread)
+            if self._trace and self._operators.workspace:
+                self._trace.changed(-2 - thread, self._operators.workspace, created=True)
         temporary = self._operators.temporary_bytes(func, args, kwargs)
-        live = self.count.live_bytes + temporary + self._operators.workspaces
+        live = self.count.live_bytes + temporary + self._operators.workspace * len(self._threads)
         self.with_temporaries = max(self.with_temporaries, live)
         if self._trace:
             self._trace.record_temporary(temporary)

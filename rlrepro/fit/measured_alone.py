@@ -7,10 +7,12 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
+from rlrepro.fit.card import real_card
 from rlrepro.lab.memory import peak_memory
 
 ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # small and large: on a GPU, libraries choose other algorithms for very few
 DIRECT_LIMIT = 8 * 2**20  # bytes: larger arguments are cut to a few rows, and what they need is extrapolated
+SHARE_OF_FREE = 0.25  # the same on a GPU, where libraries choose by the size, and an operator takes milliseconds
 RNN, RNN_BACKWARD = torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default
 RECURRENT = {RNN: (128, 256), RNN_BACKWARD: (128, 256)}  # rows: with fewer, a workspace is mostly rounding
 FUSED_LAYER, MASK = torch.ops.aten._transformer_encoder_layer_fwd.default, 18  # the position of its mask
@@ -27,9 +29,11 @@ UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "l
 class MeasuredAlone:
     """Has the interface of OperatorMemory. An operator that can't be run alone counts as needing nothing."""
 
+    threads = frozenset()  # of matrix products: an update of one's own is run in order, so that DryRun sees them
+
     def __init__(self, device: torch.device, casts: bool = False):
         """`casts`: whether pointwise operators need memory to cast arguments of different dtypes, as on a CPU."""
-        self.device, self.workspaces = device, 0
+        self.device, self.workspace = torch.device(device), 0
         self._casts, self._cases = casts, {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
@@ -57,7 +61,7 @@ class MeasuredAlone:
         largest = max(tensors, key=torch.Tensor.numel)
         dim, counts = ROWS_IN_DIM.get(func), RECURRENT.get(func, ROWS["cpu"])
         rows = max(largest.shape, default=1) if dim is None else tensors[0].shape[dim]
-        is_small = total_bytes(tensors) <= DIRECT_LIMIT
+        is_small = total_bytes(tensors) <= self._direct_limit()
         if is_small and (func not in RECURRENT or rows <= counts[1]):
             return self._run(func, args, kwargs)
         resize = _cut_sequences if func in RECURRENT else _cut_batch if func is FUSED_LAYER else _cut
@@ -73,6 +77,12 @@ class MeasuredAlone:
         )
         return temporary, tuple(sizes)
 
+    def _direct_limit(self) -> int:
+        if self.device.type == "cpu":
+            return DIRECT_LIMIT
+        with real_card():
+            return int(SHARE_OF_FREE * torch.cuda.mem_get_info(self.device)[0])
+
     def _run(self, func, args, kwargs):
         key = func, "alone", sizes_of((args, kwargs))
         if key not in self._cases:
@@ -81,7 +91,7 @@ class MeasuredAlone:
 
     def _measure(self, func, args, kwargs):
         try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
+            with _disable_current_modes(), torch._C.DisableTorchFunction(), real_card():
                 args, kwargs = tree_map_only(torch.Tensor, self._materialize, (args, kwargs))
                 if func is RNN_BACKWARD:
                     args = _with_workspace(*args)

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit.matrix_products import PRODUCTS, in_backward, workspace_bytes
 from rlrepro.fit.measured_alone import (
     DIRECT_LIMIT,
     RECURRENT,
@@ -24,6 +25,8 @@ from rlrepro.fit.measured_alone import (
     sizes_of,
     total_bytes,
 )
+
+CONVOLUTIONS = {torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default}
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,11 @@ class OperatorMemory:
         self._lines = {}  # by operator: those that needed bytes on top of their results
         self._known_bytes = {}  # by operator and sizes
         self._alone = self._device = None  # measures recurrent layers; the device on which all others were measured
-        self.workspaces = 0  # bytes that the GPU's libraries keep from their first use on
+        self._on_card = None  # measures convolutions on a GPU
+        self.workspace, self.threads = 0, frozenset()  # bytes of a workspace of cuBLAS, and the threads that have one
 
-    def measure(self, update: Callable[[int, int], None], calibration) -> None:
-        """Run `update(rows, rows)` for real, twice, and measure each operator in it."""
+    def measure(self, update: Callable[[int, int], None], calibration, planned_for: str) -> None:
+        """Run `update(rows, rows)` for real, twice, and measure each operator in it. `planned_for`: "cpu" or "cuda"."""
         try:
             small, large = (_calls(update, calibration, rows) for rows in ROWS[calibration.device.type])
         except torch.OutOfMemoryError:  # a large network on a GPU
@@ -81,13 +85,17 @@ class OperatorMemory:
             if len(small[func]) == len(large[func]):  # otherwise, the number of calls depends on the rows
                 lines = dict.fromkeys(map(_Line, small[func], large[func]))
                 self._lines[func] = [line for line in lines if line.has_temporaries]
-        self._device, self.workspaces = calibration.device, _workspaces(calibration.device)
+        self.workspace, self.threads = workspace_bytes(planned_for), frozenset(calibration.watch.threads)
+        self._device = calibration.device
         self._alone = MeasuredAlone(torch.device("cpu"))
+        self._on_card = MeasuredAlone(self._device) if self._device.type == "cuda" else None
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""
         if func in RECURRENT and self._alone:
             return self._alone.temporary_bytes(func, args, kwargs)
+        if func in CONVOLUTIONS and self._on_card:
+            return self._on_card.temporary_bytes(func, args, kwargs)
         if not self._lines.get(func):
             return 0
         key = func, sizes_of(args)
@@ -111,23 +119,13 @@ def _calls(update, calibration, rows: int) -> dict:
     return calibration.watch.calls
 
 
-def _workspaces(device: torch.device) -> int:
-    """Bytes of GPU memory that cuBLAS keeps: one workspace per thread that used it, and backward passes have their own
-    thread."""
-    if device.type != "cuda":
-        return 0
-    before = torch.cuda.memory_allocated(device)
-    torch._C._cuda_clearCublasWorkspaces()  # they are allocated again when needed
-    return before - torch.cuda.memory_allocated(device)
-
-
 class _Measuring(TorchDispatchMode):
     """Measures each operator at its first call with given sizes. One that needed temporary memory, as slow ones
     such as convolutions do, is not computed again: values do not matter here, so its first result is reused."""
 
     def __init__(self, device):
         super().__init__()
-        self.device, self.calls = device, defaultdict(list)
+        self.device, self.calls, self.threads = device, defaultdict(list), set()
         self._temporary_bytes, self._results = {}, {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -136,6 +134,8 @@ class _Measuring(TorchDispatchMode):
         def call():
             return func(*args, **(kwargs or {}))
 
+        if func in PRODUCTS:
+            self.threads.add(in_backward())
         if func.namespace == "profiler":  # marks of an optimizer: torch fails if its profiler ends between two of them
             return call()
         if key in self._results:

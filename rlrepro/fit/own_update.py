@@ -15,6 +15,7 @@ from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.idle_optimizers import idle_optimizers_noted
 from rlrepro.fit.lbfgs import lbfgs_to_its_end
 from rlrepro.fit.marks import naming_stages, note
+from rlrepro.fit.matrix_products import workspace_bytes
 from rlrepro.fit.measured_alone import MeasuredAlone
 from rlrepro.fit.memory_mapped import no_mapped_files
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
@@ -83,6 +84,7 @@ class OwnUpdatePlanner:
         self._make, self._step, self._updates, self._max_sizes = make, step, updates, max_sizes or {}
         is_cpu = self._device == "cpu"
         self._operators = MeasuredAlone(resolve_device("cpu" if is_cpu else "auto"), casts=is_cpu)
+        self._operators.workspace = workspace_bytes(self._device)
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
         """Run the update with these sizes."""

@@ -114,7 +114,7 @@ def plan(
             can_run = not any(weight.is_meta for net in networks.values() for weight in net.parameters())
             if can_run:
                 calibration = CalibrationRun(_calibration_device(device, networks.values()))
-                operators.measure(make_stages(calibration).update, calibration)
+                operators.measure(make_stages(calibration).update, calibration, device)
             stages = make_stages(DryRun(copied_to_card=device == "cuda", operators=operators))
         except Exception as error:
             raise CannotPlan(
