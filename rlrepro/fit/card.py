@@ -35,7 +35,6 @@ RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one G
     **dict.fromkeys(("current_stream", "default_stream", "Stream", "stream", "Event"), MagicMock()),
 }
 
-ORIGINALS = {name: getattr(torch.cuda, name) for name in RETURN_VALUES}
 OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 
 
@@ -217,15 +216,6 @@ class _Generator(torch.Generator):
 
     def __new__(cls, device="cpu"):
         return super().__new__(cls, "cpu")
-
-
-@contextmanager
-def real_card():
-    """Inside `one_card`, let torch.cuda be that of this machine again, to measure operators on its GPU."""
-    with ExitStack() as stack:
-        for name, function in ORIGINALS.items():
-            stack.enter_context(patch.object(torch.cuda, name, function))
-        yield
 
 
 @contextmanager

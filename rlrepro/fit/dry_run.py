@@ -14,6 +14,9 @@ from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit import gpu_estimates
+from rlrepro.fit.gpu_attention import attention_on_gpu
+from rlrepro.fit.gpu_recurrent import recurrent_on_gpu
 from rlrepro.fit.known_values import READS, follow, read
 from rlrepro.fit.marks import chosen_branch, masks_keep_all
 from rlrepro.fit.matrix_products import PRODUCTS, in_backward
@@ -65,6 +68,9 @@ class DryRun:
         self._stack = ExitStack()
         conversion = BlankArraysToTensors(self.sharing)
         settings = default_settings(torch.device("cpu"))
+        if self._copied:
+            self._stack.enter_context(attention_on_gpu())
+            self._stack.enter_context(recurrent_on_gpu(self.count_temporary))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
         for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
@@ -123,12 +129,19 @@ class DryRun:
             self._threads.add(thread)
             if self._trace and self._operators.workspace:
                 self._trace.changed(-2 - thread, self._operators.workspace, created=True)
-        temporary = self._operators.temporary_bytes(func, args, kwargs)
-        live = self.count.live_bytes + temporary + self._operators.workspace * len(self._threads)
+        if func in self._operators.estimated:
+            temporary = gpu_estimates.temporary_bytes(func, args, result)
+        else:
+            temporary = self._operators.temporary_bytes(func, args, kwargs)
+        self.count_temporary(temporary)
+        return result
+
+    def count_temporary(self, size: int) -> None:
+        """Count that an operator needs that many bytes on top of its results."""
+        live = self.count.live_bytes + size + self._operators.workspace * len(self._threads)
         self.with_temporaries = max(self.with_temporaries, live)
         if self._trace:
-            self._trace.record_temporary(temporary)
-        return result
+            self._trace.record_temporary(size)
 
     @staticmethod
     def _with_sizes(parts, sizes):

@@ -3,7 +3,7 @@ runs in another thread, so training allocates two."""
 
 import torch
 
-from rlrepro.fit.card import real_card
+from rlrepro.fit.real_card import real_card
 from rlrepro.lab.machine import resolve_device
 
 aten = torch.ops.aten

@@ -7,7 +7,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from rlrepro.fit.card import real_card
+from rlrepro.fit.real_card import real_card
 from rlrepro.lab.memory import peak_memory
 
 ROWS = {"cpu": (8, 16), "cuda": (64, 128)}  # small and large: on a GPU, libraries choose other algorithms for very few
@@ -34,6 +34,7 @@ class MeasuredAlone:
     def __init__(self, device: torch.device, casts: bool = False):
         """`casts`: whether pointwise operators need memory to cast arguments of different dtypes, as on a CPU."""
         self.device, self.workspace = torch.device(device), 0
+        self.estimated = frozenset()  # operators that are estimated instead
         self._casts, self._cases = casts, {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:

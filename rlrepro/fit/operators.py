@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from rlrepro.fit.gpu_estimates import CONVOLUTIONS, estimated
 from rlrepro.fit.matrix_products import PRODUCTS, in_backward, workspace_bytes
 from rlrepro.fit.measured_alone import (
     DIRECT_LIMIT,
@@ -25,8 +26,6 @@ from rlrepro.fit.measured_alone import (
     sizes_of,
     total_bytes,
 )
-
-CONVOLUTIONS = {torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default}
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class OperatorMemory:
         self._lines = {}  # by operator: those that needed bytes on top of their results
         self._known_bytes = {}  # by operator and sizes
         self._alone = self._device = None  # measures recurrent layers; the device on which all others were measured
-        self._on_card = None  # measures convolutions on a GPU
+        self._on_card, self.estimated = None, frozenset()  # measures convolutions on a GPU; the estimated operators
         self.workspace, self.threads = 0, frozenset()  # bytes of a workspace of cuBLAS, and the threads that have one
 
     def measure(self, update: Callable[[int, int], None], calibration, planned_for: str) -> None:
@@ -89,6 +88,7 @@ class OperatorMemory:
         self._device = calibration.device
         self._alone = MeasuredAlone(torch.device("cpu"))
         self._on_card = MeasuredAlone(self._device) if self._device.type == "cuda" else None
+        self.estimated = estimated(planned_for, self._device)
 
     def temporary_bytes(self, func, args, kwargs=None) -> int:
         """The bytes that `func(*args)` needs on top of its results, by the sizes of `args`."""

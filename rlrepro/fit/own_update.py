@@ -11,6 +11,7 @@ import torch
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.fused_layers import layers_fused
+from rlrepro.fit.gpu_estimates import estimated
 from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.idle_optimizers import idle_optimizers_noted
 from rlrepro.fit.lbfgs import lbfgs_to_its_end
@@ -85,6 +86,7 @@ class OwnUpdatePlanner:
         is_cpu = self._device == "cpu"
         self._operators = MeasuredAlone(resolve_device("cpu" if is_cpu else "auto"), casts=is_cpu)
         self._operators.workspace = workspace_bytes(self._device)
+        self._operators.estimated = estimated(self._device, self._operators.device)
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:
         """Run the update with these sizes."""
