@@ -49,9 +49,7 @@ def _call(needs, name, original, sequence, states, weights, *options):
         tensors = [tensor.to(torch.get_autocast_dtype("cpu")) for tensor in tensors]
     rows, steps = sequence.shape[:2] if batch_first else sequence.shape[1::-1]
     sizes = layers, states[0].shape[-1], steps, rows, sequence.shape[-1]
-    predict = partial(
-        predicted_bytes, KINDS[name], sequence.dtype, *sizes
-    )  # half precision was measured without autocast
+    predict = partial(predicted_bytes, KINDS[name], sequence.dtype, *sizes)  # autocast was not measured: as without it
     output, *last = _Layer.apply(
         lambda column, results=(): needs(max(0, directions * predict(column) - _bytes(results))),
         directions * predict("reserve"),
@@ -105,9 +103,8 @@ def _coefficients(kind: str, dtype: torch.dtype, layers: int, column: str) -> np
     values = np.array([row[column] for row in measured], dtype=float)
     weights = 1 / np.maximum(values, MIB)  # relative errors
     coefficients = np.linalg.lstsq(features * weights[:, None], values * weights, rcond=None)[0]
-    return coefficients * max(
-        1, (values / (features @ coefficients))[values > MIB].max()
-    )  # none is predicted too small
+    ratios = values / (features @ coefficients)
+    return coefficients * max(1, ratios[values > MIB].max())  # so that none is predicted too small
 
 
 def _features(hidden: int, steps: int, rows: int, itemsize: int, inputs: int) -> np.ndarray:

@@ -33,11 +33,11 @@ class Plan:
 
     `sizes` are those that were planned; each is an attribute too. `stages` maps each stage to its peak in bytes of live
     tensors on the GPU: weights, gradients, optimizer state, the rollout's tensors and activations. `margins` maps it
-    to the bytes that operators need in addition (their workspaces), as measured on this machine (a different GPU may
-    choose different algorithms), plus a small reserve; it is empty if nothing was measured. Neither includes memory
-    that the allocator caches or loses to fragmentation: see `reserved()`. `host_stages` maps stages to the bytes that
-    arrays and tensors take outside the GPU meanwhile; it is empty if that is not known. `notes` say what was planned
-    differently from how it will run.
+    to the bytes that operators need in addition (their workspaces), as measured on this machine or, for a GPU that is
+    not here, as estimated (a different GPU may choose different algorithms), plus a small reserve; it is empty if
+    nothing was measured. Neither includes memory that the allocator caches or loses to fragmentation: see `reserved()`.
+    `host_stages` maps stages to the bytes that arrays and tensors take outside the GPU meanwhile; it is empty if that
+    is not known. `notes` say what was planned differently from how it will run.
     """
 
     sizes: dict[str, int | None]

@@ -52,8 +52,8 @@ def plan_update(
 
     Numbers read from a tensor are ones, and bools are true, also in an array, so a mask selects all rows: `with
     rlrepro.fit.reads(value):` chooses otherwise. torch.compile does nothing, so modules are planned as they run
-    without it. Autocast casts the operators that it casts on a CPU, and recurrent layers and attention keep the
-    tensors that they keep there.
+    without it. Autocast casts the operators that it casts on a CPU. What operators need on a GPU is measured on yours
+    or, without one, estimated: see `gpu_estimates`, `gpu_recurrent` and `gpu_attention`.
 
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts

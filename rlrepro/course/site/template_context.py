@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rlrepro.cases import all_claims
-from rlrepro.cases.two_batch_sizes.error_study.summary import sentence
+from rlrepro.cases.two_batch_sizes.error_study.summary import on_cards, sentence
 from rlrepro.course.exercises.effort import effort_table
 from rlrepro.course.reports import render, reports
 from rlrepro.course.site import front_page, reference_pages
@@ -43,7 +43,7 @@ def template_context(run: Path, results: Path, repository: str) -> dict:
         "api": api,
         "effort_table": effort_table(),
         "field": field.table(),
-        "how_wrong_plans_are": sentence(results),
+        "how_wrong_plans_are": ". ".join(filter(None, (sentence(results), on_cards(results)))),
         "open_reports": "\n".join(render(report, results, level=2) for report in reports().values()),
         "what_works_with_what": table.markdown(_compatibility(results)),
     }

@@ -3,14 +3,17 @@
 from pathlib import Path
 
 from rlrepro.evidence.records import Records, read_records
+from rlrepro.lab.units import number
 
 NAME = "random_updates.jsonl"
 FOR_CARDS = "random_plans_for_cards.jsonl"
+CLOSE = 1.15  # planned over measured, up to which a plan for a GPU counts as close
 
 
 def random_updates(results: str | Path) -> Records:
     """The records in the folders of `results`."""
-    return Records(record for path in sorted(Path(results).glob(f"*/{NAME}")) for record in read_records(path))
+    paths = [path for name in (NAME, FOR_CARDS) for path in sorted(Path(results).glob(f"*/{name}"))]
+    return Records(record for path in paths for record in read_records(path))
 
 
 def sentence(results: str | Path) -> str:
@@ -25,3 +28,36 @@ def sentence(results: str | Path) -> str:
         f"{len(stages):,} stages, the planned memory of the tensors is within 1% of what was measured (the worst is "
         f"{worst:.3f} times that); with the margin, {below or 'none'} was planned too small"
     )
+
+
+def on_cards(results: str | Path) -> str:
+    """The same for plans that were made without a GPU, over what a GPU allocated; empty if none was measured."""
+    stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
+    if not stages:
+        return ""
+    cards = " and ".join(sorted({stage.setting["card"] for stage in stages}))
+    updates = len({stage.setting["number"] for stage in stages})
+    close = sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages)
+    return (
+        f"On an {cards}, {updates:,} larger ones were measured. Plans made without a GPU are right for {close:.0%} of "
+        f"their {len(stages):,} stages: at least what it allocated, and at most {CLOSE - 1:.0%} more"
+    )
+
+
+def card_table(results: str | Path) -> str:
+    """Plans for a GPU that was not there, over what it allocated, as a Markdown table with a row per kind of network."""
+    stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
+    if not stages:
+        return "*Nothing was measured on a GPU yet.*"
+    rows = [
+        f"| networks | stages | at least 1, at most {CLOSE:g} | below 1 | smallest | median | largest |",
+        "|---" * 7 + "|",
+    ]
+    kinds = dict.fromkeys(sorted(stage.setting["network"].split(", ")[0] for stage in stages))
+    for kind in kinds:
+        ratios = sorted(stage.value for stage in stages if stage.setting["network"].startswith(kind))
+        close, below = sum(1 <= ratio <= CLOSE for ratio in ratios), sum(ratio < 1 for ratio in ratios)
+        typical = ratios[len(ratios) // 2]
+        values = " | ".join(number(value) for value in (ratios[0], typical, ratios[-1]))
+        rows.append(f"| {kind} | {len(ratios)} | {close} | {below} | {values} |")
+    return "\n".join(rows)
