@@ -45,14 +45,12 @@ def on_cards(results: str | Path) -> str:
 
 
 def card_table(results: str | Path) -> str:
-    """Plans for a GPU that was not there, over what it allocated, as a Markdown table with a row per kind of network."""
+    """Plans made without a GPU, over what a GPU allocated: a Markdown table with a row for each kind of network."""
     stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
     if not stages:
         return "*Nothing was measured on a GPU yet.*"
-    rows = [
-        f"| networks | stages | at least 1, at most {CLOSE:g} | below 1 | smallest | median | largest |",
-        "|---" * 7 + "|",
-    ]
+    columns = "networks", "stages", f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     kinds = dict.fromkeys(sorted(stage.setting["network"].split(", ")[0] for stage in stages))
     for kind in kinds:
         ratios = sorted(stage.value for stage in stages if stage.setting["network"].startswith(kind))
