@@ -7,6 +7,7 @@ from torch import nn
 from rlrepro.fit import CannotPlan, plan, plan_update
 from rlrepro.fit.caching_allocator import LARGE_SEGMENT, MIB, SMALL_SEGMENT
 from rlrepro.fit.update_planner import RESERVE
+from rlrepro.lab import VirtualCard
 
 
 def make():
@@ -77,15 +78,14 @@ def test_a_card_reserves_what_is_planned(sizes):
 
     first, *later = [plan_update(make_on_card, step_on_card, batch_size=size, device="cuda") for size in sizes]
     planned = first.reserved(*later)
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_reserved()
+    with VirtualCard(None, device="cuda"):  # frees what earlier work has left, and the workspaces of cuBLAS
+        before = torch.cuda.memory_reserved()
     state = make_on_card()
     for size in sizes:
         for _ in range(2):
             step_on_card(state, size)
     measured = torch.cuda.max_memory_reserved() - before
-    assert planned.reserved_bytes == pytest.approx(measured, abs=64 * MIB)  # a workspace of cuBLAS
+    assert planned.reserved_bytes == pytest.approx(measured, abs=2 * LARGE_SEGMENT)
 
 
 def test_libraries_have_no_trace_yet():

@@ -93,10 +93,10 @@ _LARGER = {  # than what CUDA's libraries allocate for themselves
     "update_rows": 2048,
     "minibatches": (16, 64, 256),
     "card_gib": 1.5,
-    "card_rows": 8_192,
+    "card_rows": 4_096,
     "modules_rows": 512,
 }
-ON_CUDA = {"tiny": _LARGER, "smoke": _LARGER}
+ON_CUDA = {"tiny": _LARGER, "smoke": _LARGER, "full": {"card_rows": 4_096}}  # RLlib copies a batch on its way there
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,

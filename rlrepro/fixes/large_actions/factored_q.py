@@ -33,7 +33,8 @@ class FactoredQ(nn.Module):
         hidden: widths of the hidden layers, each followed by a ReLU
         chunk: actions at a time; "auto" uses as many as the limit allows
         memory_limit: bytes of activations and their gradients in one evaluation; the results (B, A) and the gradients
-            of the weights are extra
+            of the weights are extra. If the GPU has the room, a higher limit is faster: chunks are larger, and fewer
+            are recomputed
 
     Raises ValueError for sizes below 1. Methods raise ValueError if a table has the wrong shape, device or dtype, if a
     state has no available action, and if a chunk does not fit into the limit.
