@@ -54,7 +54,7 @@ EXPECTED = {  # with the effect, without it, and the change that removes it
     "RL3": ("supported", "refuted", change(UPDATE, 100, network="recurrent")),
     "RL4": ("supported", "refuted", change(UPDATE, 490, network="recurrent", way="chunked")),
     "RL5": ("partly", "supported", change(UPDATE, lambda r: r.setting["minibatch"])),
-    "RL6": ("refuted", "supported", change("value_pass.held", 1000)),
+    "RL6": ("refuted", "supported", change("value_pass.held", GRAPH * ROWS)),
     "RL7": ("supported", "refuted", change(PEAK, 1000, way="released")),
     "RL8": ("partly", "refuted", change("value_pass.difference", 0.1)),
     "RL9": ("refuted", "supported", change("value_pass.time_ratio", 1.3)),
@@ -82,6 +82,8 @@ def test_other_outcomes(records):
     assert judge("RL4", changed(records, UPDATE, 200, network="recurrent", way="chunked")) == "partly"
     exact = changed(changed(records, "value_pass.difference", 0.0), "value_pass.training_difference", 0.0)
     assert judge("RL8", exact) == "supported"
+    rounded_up = changed(records, "value_pass.held", 976)  # what a GPU's allocator adds to the results
+    assert judge("RL6", rounded_up) == "refuted"
 
 
 @pytest.mark.parametrize("name", [quantity.name for quantity in RECORDS])
