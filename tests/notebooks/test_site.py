@@ -19,10 +19,9 @@ from rlrepro.course.site.api import api
 from rlrepro.course.site.assemble import NothingToShow, make_page, slug, stage
 from rlrepro.course.site.build import BookFailed, build
 from rlrepro.course.site.reference_tabs import plots_of, reference_tabs
-from rlrepro.course.site.template_context import _gpus
 from rlrepro.doctor.finding import all_rules
-from rlrepro.evidence import MissingRecord, Records, read_records
-from rlrepro.evidence.verdicts import MachineRun, load_runs
+from rlrepro.evidence import MissingRecord, Records
+from rlrepro.evidence.verdicts import load_runs
 
 from ..conftest import REFERENCE, ROOT
 
@@ -66,6 +65,8 @@ def test_each_of_several_machines_has_a_tab_with_its_figures(tmp_path):
     assert one.startswith("one, full\n") and two.startswith("two, full\n")
     assert one.count("```{raw} html\n<figure") >= 4 and two.count("```{raw} html\n<figure") == 1
     assert "release by release" in two
+    assert "Not measured" not in one
+    assert re.search(r"Not measured there: what (\d+) of the (\d+) figures show", two).groups() == ("6", "7")
     path.write_text("")
     (cell,) = reference_tabs("02_logp_old_oom", tmp_path / "results")
     assert cell.source.count("{tab-item}") == 1
@@ -184,14 +185,3 @@ def test_the_command_line_names_the_missing_notebook(run_cli, run, tmp_path):
         (partial / "02_logp_old_oom.ipynb").unlink()
         result = run_cli("book", "--run", partial, "--out", tmp_path / "book")
     assert result.returncode == 1 and "another run is writing" in result.stderr and "Traceback" not in result.stderr
-
-
-def test_a_page_about_gpus_says_whether_one_was_measured_on():
-    record = read_records(REFERENCE / "07_your_own_code.jsonl")[-1]
-    machine = record.machine.model_copy(update={"gpu": "a card"})
-    on_cpu, on_card = (
-        MachineRun(device, Records([record.model_copy(update={"machine": machine, "device": device})]))
-        for device in ("cpu", "cuda:0")
-    )
-    assert _gpus([on_cpu]).startswith("none yet")
-    assert _gpus([on_cpu, on_card, on_card]) == "a card"

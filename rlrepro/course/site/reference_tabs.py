@@ -34,13 +34,19 @@ def _tab(path: Path, records: Records, plots: dict) -> str:
         f":::::{{tab-item}} {path.parent.name}, {latest.profile}",
         f"{platform}, profile {latest.profile}, {latest.taken_at:%Y-%m-%d}.",
     ]
-    for plot in plots.values():
-        try:
-            figure = plot(records)
-        except MissingRecord:
-            continue
-        parts.append(f"\n```{{raw}} html\n{figure.html()}\n```")
+    figures = [figure for figure in (_drawn(plot, records) for plot in plots.values()) if figure]
+    if missing := len(plots) - len(figures):
+        parts.append(f"Not measured there: what {missing} of the {len(plots)} figures show.")
+    parts += [f"\n```{{raw}} html\n{figure.html()}\n```" for figure in figures]
     return "\n".join([*parts, ":::::"])
+
+
+def _drawn(plot, records: Records):
+    """The figure, or None if the records do not have all of its measurements."""
+    try:
+        return plot(records)
+    except MissingRecord:
+        return None
 
 
 def plots_of(chapter: str) -> dict:

@@ -6,13 +6,13 @@ from rlrepro.cases import all_claims
 from rlrepro.cases.two_batch_sizes.error_study.summary import on_cards, sentence
 from rlrepro.course.exercises.effort import effort_table
 from rlrepro.course.reports import render, reports
-from rlrepro.course.site import front_page, reference_pages
+from rlrepro.course.site import front_page, gpu_figures, reference_pages
 from rlrepro.course.site.api import api
 from rlrepro.doctor import field
 from rlrepro.doctor.triage import NOT_OURS
 from rlrepro.evidence.compatibility import table
 from rlrepro.evidence.records import Records, read_records
-from rlrepro.evidence.verdicts import Judgement, MachineRun, judge, load_runs, shown
+from rlrepro.evidence.verdicts import Judgement, judge, load_runs, shown
 
 
 def template_context(run: Path, results: Path, repository: str) -> dict:
@@ -30,7 +30,8 @@ def template_context(run: Path, results: Path, repository: str) -> dict:
         "machine": "{processor}, {cores} cores, {memory}, GPU: {GPU}, {measured}, profile {profile}".format(
             **first.traits
         ),
-        "gpus": _gpus(runs),
+        "gpus": gpu_figures.gpus(runs),
+        "on_gpu": gpu_figures.on_gpu(runs),
         "tiles": front_page.tiles(judgements, first.label),
         "cards": front_page.cards(runs),
         "triage_data": front_page.triage_data(),
@@ -51,12 +52,6 @@ def template_context(run: Path, results: Path, repository: str) -> dict:
 
 def _compatibility(results: Path) -> Records:
     return Records(record for path in sorted(results.glob("*/compatibility.jsonl")) for record in read_records(path))
-
-
-def _gpus(runs: list[MachineRun]) -> str:
-    """The GPUs that were used."""
-    gpus = dict.fromkeys(run.traits["GPU"] for run in runs if run.traits["device"].startswith("cuda"))
-    return ", ".join(gpus) or "none yet, so what this page says about GPUs is not measured; yours would be the first"
 
 
 def _sentence(judgement: Judgement) -> str:
