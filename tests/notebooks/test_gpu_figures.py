@@ -6,6 +6,7 @@ from jinja2 import Environment, StrictUndefined
 
 from rlrepro.course.site.assemble import slug
 from rlrepro.course.site.gpu_figures import FIGURES, gpus, on_gpu
+from rlrepro.course.site.reference_tabs import reference_tabs
 from rlrepro.course.site.template_context import template_context
 from rlrepro.evidence import Records, read_records
 from rlrepro.evidence.schema import DECLARED_BY_CASE, declared
@@ -86,3 +87,25 @@ def test_the_front_page_has_the_table_of_the_reference_records(tmp_path):
     section = page.render(context).split("## On a GPU\n")[1].split("\n## ")[0]
     assert section.count("](notebooks/0") == len(FIGURES) + 1  # and the verdicts
     assert "## On a GPU" not in page.render(context | {"on_gpu": ""})
+
+
+def test_a_tab_of_a_gpu_has_the_tables_that_only_a_gpu_has(template, tmp_path):
+    setting = {"release": "0.6.0", "sampler": "episode", "stored": 5_000_000, "capacity": 600_000_000}
+    sample = "slice_sampler.sample", 0.25, "s", setting | {"storage": "cuda"}
+    run = {"way": "gpu", "processes": 4, "threads": "one"}
+    step, held = (
+        (f"parallel_training.{name}", 2**31, unit, run) for name, unit in (("step", "s"), ("device_bytes", "B"))
+    )
+    chapters = {
+        "03_slice_sampler": ((sample,), "on the GPU | – | 250 ms"),
+        "04_parallel_training": ((step, held), "2.0 GiB |"),
+    }
+    for chapter, (values, cell) in chapters.items():
+        for device in ("cpu", "cuda"):
+            path = tmp_path / device / f"{chapter}.jsonl"
+            path.parent.mkdir(exist_ok=True)
+            records = measured(template, *values, device=device).records
+            path.write_text("".join(record.model_dump_json() + "\n" for record in records))
+        (tabs,) = reference_tabs(chapter, tmp_path)
+        on_cpu, on_card = tabs.source.split("{tab-item} ")[1:]
+        assert cell in on_card and cell not in on_cpu

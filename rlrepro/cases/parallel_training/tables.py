@@ -91,6 +91,8 @@ def gpu_table(records: Records) -> str:
     )
     rows = [(str(n), format_value(steps[n], "s"), format_value(device_bytes[n], "B")) for n in steps]
     table = markdown_table(("processes on one GPU", "a gradient step", "taken on the GPU"), rows)
+    if not records.where("parallel_training.sharing_gain"):
+        return table
     gain, per_process = (records.get(f"parallel_training.{name}") for name in ("sharing_gain", "bytes_a_process"))
     sentence = (
         f"{max(steps)} processes do {gain.value:.2f} times the gradient steps of {min(steps)}; each further process "

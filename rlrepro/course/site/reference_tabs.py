@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 
-from rlrepro.cases import case_of
+from rlrepro.cases import case_of, parallel_training, slice_sampler
 from rlrepro.evidence.records import MissingRecord, Records, read_records
 
 HEAD = """## On reference machines
@@ -13,6 +13,10 @@ HEAD = """## On reference machines
 The same figures from reference records, drawn by the same code. [The verdicts](06_verdicts.ipynb) say where machines
 disagree.
 """
+GPU_TABLES = {  # what a chapter shows only where it runs on a GPU
+    "03_slice_sampler": lambda records: slice_sampler.tables.article_table(records, ("cpu", "cuda")),
+    "04_parallel_training": lambda records: parallel_training.tables.gpu_table(records),
+}
 
 
 def reference_tabs(chapter: str, results: Path) -> list:
@@ -38,11 +42,13 @@ def _tab(path: Path, records: Records, plots: dict) -> str:
     if missing := len(plots) - len(figures):
         parts.append(f"Not measured there: what {missing} of the {len(plots)} figures show.")
     parts += [f"\n```{{raw}} html\n{figure.html()}\n```" for figure in figures]
+    if path.stem in GPU_TABLES and latest.device.startswith("cuda"):
+        parts.append(f"\n{_drawn(GPU_TABLES[path.stem], records) or ''}\n")
     return "\n".join([*parts, ":::::"])
 
 
 def _drawn(plot, records: Records):
-    """The figure, or None if the records do not have all of its measurements."""
+    """The figure or table, or None if the records do not have all of its measurements."""
     try:
         return plot(records)
     except MissingRecord:
