@@ -128,3 +128,14 @@ def test_attention_is_fused_where_it_is_on_a_gpu(width, dropout, is_fused):
         assert plan.needed["update"] - plan.stages["update"] > rows * 64 * 64 * 4
     else:
         assert plan.stages["update"] > 2 * weights
+
+
+def test_norms_under_autocast_compute_in_float32_on_a_gpu_only():
+    def margin(device):
+        def step(layer):
+            with torch.autocast(device, torch.bfloat16):
+                layer(torch.zeros(1024, 256, device=device, dtype=torch.bfloat16)).sum().backward()
+
+        return plan_update(lambda: nn.LayerNorm(256).to(device), step, device=device).stages["update"]
+
+    assert margin("cuda") - margin("cpu") >= 1024 * 256 * 4  # a copy in float32

@@ -11,6 +11,7 @@ import torch
 from rlrepro.fit.card import CardCount, CardDevice, like_ordinary_tensors, one_card
 from rlrepro.fit.dry_run import DryRun
 from rlrepro.fit.fused_layers import layers_fused
+from rlrepro.fit.gpu_autocast import AutocastOfGPU
 from rlrepro.fit.gpu_estimates import estimated
 from rlrepro.fit.host_memory import LARGE, HostArrays
 from rlrepro.fit.idle_optimizers import idle_optimizers_noted
@@ -52,8 +53,8 @@ def plan_update(
 
     Numbers read from a tensor are ones, and bools are true, also in an array, so a mask selects all rows: `with
     rlrepro.fit.reads(value):` chooses otherwise. torch.compile does nothing, so modules are planned as they run
-    without it. Autocast casts the operators that it casts on a CPU. What operators need on a GPU is measured on yours
-    or, without one, estimated: see `gpu_estimates`, `gpu_recurrent` and `gpu_attention`.
+    without it. What operators need on a GPU is measured on yours or, without one, estimated: see `gpu_estimates`,
+    `gpu_recurrent`, `gpu_attention` and `gpu_autocast`.
 
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts
@@ -171,7 +172,7 @@ class OwnUpdateRun:
             naming_stages(self.stage, self.notes),
         ]
         if self._device == "cuda":
-            contexts += [one_card(self.run.count), CardDevice(self.run.count)]
+            contexts += [one_card(self.run.count), CardDevice(self.run.count), AutocastOfGPU()]
         for context in contexts:
             self._stack.enter_context(context)
         return self
