@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-MULTIPLE = 4  # of a head's width, in float32, for the memory-efficient kernel; half precision is padded
+MULTIPLE = {4: 4, 2: 8}  # of a head's width, for fused kernels, by the bytes of a number; half precision is padded
 
 
 @contextmanager
@@ -18,8 +18,12 @@ def attention_on_gpu():
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **options):
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else query.dtype
-        is_fused = dtype.itemsize == 2 or (dtype is torch.float32 and query.shape[-1] % MULTIPLE == 0)
+        width, size = query.shape[-1], dtype.itemsize
+        is_fused = size == 2 or (size == 4 and width % MULTIPLE[size] == 0)
         dropout_p = 0.0 if is_fused else dropout_p
+        if size == 2 and width % MULTIPLE[size]:
+            padding = 0, -width % MULTIPLE[size]
+            query, key, value = (functional.pad(x.to(dtype), padding)[..., :width] for x in (query, key, value))
         with nullcontext() if is_fused else sdpa_kernel(SDPBackend.MATH):
             return original(query, key, value, attn_mask, dropout_p, *args, **options)
 
