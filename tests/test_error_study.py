@@ -1,9 +1,12 @@
 """The study of errors in plans: random updates are planned and run."""
 
+from dataclasses import replace
+
 import pytest
 
 from rlrepro.cases.two_batch_sizes import RECORDS, plots
-from rlrepro.cases.two_batch_sizes.error_study.__main__ import measure
+from rlrepro.cases.two_batch_sizes.error_study.__main__ import measure, measure_on_card, plan_for_card
+from rlrepro.cases.two_batch_sizes.error_study.summary import FOR_CARDS, NAME, card_table, on_cards
 from rlrepro.cases.two_batch_sizes.error_study.updates import random_update
 from rlrepro.evidence.records import RecordBook
 
@@ -39,3 +42,31 @@ def test_a_number_is_the_same_update_each_time():
     first, repeated, other = random_update(1), random_update(1), random_update(2)
     descriptions = [(update.algorithm, update.network, update.dtype) for update in (first, repeated, other)]
     assert descriptions[0] == descriptions[1] != descriptions[2]
+
+
+def test_plans_for_a_gpu_are_compared_with_what_it_allocated(tmp_path):
+    assert on_cards(tmp_path) == "" and "Nothing" in card_table(tmp_path)
+    book = RecordBook(
+        tmp_path / "machine" / FOR_CARDS,
+        case="two_batch_sizes",
+        profile="full",
+        device="cpu",
+        seed=0,
+        quantities=RECORDS,
+    )
+    names = {"algorithm": "dqn", "dtype": "float32", "stage": "update", "card": "NVIDIA H200", "reserved": None}
+    for number, ratio in enumerate((0.9, 0.99, 1.0, 1.15, 1.2)):
+        book.add("random_plan_for_card", ratio, number=number, network="plain, residual", **names)
+    sentence = on_cards(tmp_path)
+    assert "40% of their 5 stages" in sentence and "For 2 they are too small, for 1 by more than 3%" in sentence
+    assert card_table(tmp_path).splitlines()[-1] == "| plain | 5 | 2 | 2 | 0.9 | 1 | 1.2 |"
+
+
+def test_a_card_is_measured_stage_by_stage(tmp_path):
+    book = RecordBook(tmp_path / NAME, case="two_batch_sizes", profile="full", device="cpu", seed=0, quantities=RECORDS)
+    update = replace(random_update(6, "cuda"), run=lambda: {"update": (70 * 2**20, 80 * 2**20)})
+    measure_on_card(book, update)
+    plan_for_card(book, update, [*book.records])
+    measured, planned = book.records
+    assert measured.value == 70 * 2**20 and measured.setting["reserved"] == 80 * 2**20
+    assert 0.9 < planned.value < 1.1 and 0.7 < planned.setting["reserved"] < 1.2

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rlrepro.evidence.records import Records, read_records
+from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab.units import number
 
 NAME = "random_updates.jsonl"
@@ -38,9 +39,11 @@ def on_cards(results: str | Path) -> str:
     cards = " and ".join(sorted({stage.setting["card"] for stage in stages}))
     updates = len({stage.setting["number"] for stage in stages})
     close = sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages)
+    below, far_below = (sum(stage.value < bound for stage in stages) for bound in (1, 1 - RESERVE))
     return (
         f"On an {cards}, {updates:,} larger ones were measured. Plans made without a GPU are right for {close:.0%} of "
-        f"their {len(stages):,} stages: at least what it allocated, and at most {CLOSE - 1:.0%} more"
+        f"their {len(stages):,} stages: at least what it allocated, and at most {CLOSE - 1:.0%} more. For {below} they "
+        f"are too small, for {far_below} by more than {RESERVE:.0%}"
     )
 
 
