@@ -42,7 +42,7 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
 def test_the_command_names_the_defaults_it_takes(monkeypatch, tmp_path):
     (tmp_path / "named.py").write_text(BUILDER)
     monkeypatch.chdir(tmp_path)
-    text, fits = describe_plan("named:build", 0.01)
+    text, fits = describe_plan("named:build", 0.1)
     assert fits and "planned with --rollout 2048, --batch-size 64, --library tianshou-ppo, --envs 1" in text
 
 

@@ -80,7 +80,8 @@ def test_convolutions_copy_to_channels_last_except_in_float64():
 
     inputs, outputs = 64 * 4 * 32 * 32 * 4, 64 * 8 * 30 * 30 * 4
     assert margin(torch.float32) == pytest.approx(inputs + outputs, rel=0.01)
-    assert margin(torch.float64) == margin(torch.float32, torch.channels_last) == pytest.approx(0, abs=2)
+    for without_copies in (margin(torch.float64), margin(torch.float32, torch.channels_last)):
+        assert without_copies == pytest.approx(0, abs=2)
 
 
 def test_recurrent_layers_need_what_was_measured():
@@ -96,19 +97,6 @@ def test_a_recurrent_layer_keeps_its_reserve_and_is_planned_with_its_shapes():
     plan = planned(lambda: nn.GRU(4, 16, num_layers=2, bidirectional=True, batch_first=True), 512, 16, 4)
     reserve = 2 * predicted_bytes("GRU", torch.float32, 2, 16, 16, 512, 4, "reserve")
     assert plan.stages["update"] > reserve + 512 * 16 * 32 * 4
-
-
-def test_packed_sequences_are_planned_as_on_a_cpu():
-    class Packed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.LSTM(4, 16, batch_first=True)
-
-        def forward(self, rows):
-            packed = nn.utils.rnn.pack_padded_sequence(rows, torch.full((len(rows),), 8), batch_first=True)
-            return self.layer(packed)[0].data
-
-    assert planned(Packed, 32, 8, 4).stages["update"] > 32 * 8 * 16 * 4
 
 
 @pytest.mark.parametrize("width, dropout, is_fused", [(8, 0.0, True), (8, 0.1, True), (2, 0.0, False)])

@@ -9,7 +9,7 @@ from rlrepro.cases import value_pass
 from rlrepro.cases.common.bench import Bench
 from rlrepro.cases.value_pass import CLAIMS, WAYS, measure, old_stack, plots, tables, workloads
 from rlrepro.cases.value_pass.availability import Note
-from rlrepro.lab import Release
+from rlrepro.lab import Release, this_machine
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,7 @@ def without_rllib(tmp_path, monkeypatch):
     def missing(_):
         raise metadata.PackageNotFoundError("ray")
 
+    this_machine()  # remembers the versions, for other tests too
     monkeypatch.setattr(metadata, "version", missing)
     bench = Bench(value_pass, profile="tiny", device="cpu", seed=0, out=tmp_path)
     measure.start(bench)

@@ -24,7 +24,7 @@ WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projectio
 @contextmanager
 def recurrent_on_gpu(needs):
     """In this context, recurrent layers are planned as cuDNN runs them. `needs(size)` is called with the bytes that one
-    needs on top of its results. Packed sequences are planned as on a CPU."""
+    needs on top of its results. Packed sequences are left as they are."""
     for_kind = {name: patch.object(_VF, name, partial(_call, needs, name, getattr(_VF, name))) for name in KINDS}
     for replacement in for_kind.values():
         replacement.start()

@@ -82,9 +82,9 @@ def run_tianshou(
 
 
 def run_sb3(make_model: Callable, device="cpu") -> dict:
-    """The same for Stable-Baselines3's PPO."""
+    """The same for Stable-Baselines3's PPO, on a model that is made on that device."""
     with VirtualCard(None, device=device) as card:
-        model = make_model(device)
+        model = make_model()
         return _second_update({"learn": model.train}, card, model.policy)
 
 

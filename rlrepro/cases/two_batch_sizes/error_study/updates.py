@@ -80,7 +80,7 @@ def _library_update(rng, library, bodies, shape, discrete, dtype, device):
 
         return (
             lambda: plan(model().policy, library=library, device=device, **sizes),
-            lambda: library_runs.run_sb3(model, device),
+            lambda: library_runs.run_sb3(lambda: model(device), device),
         )
     sizes["max_batchsize"] = rng.randint(4, 300) * ROWS[device]
 
