@@ -65,7 +65,8 @@ def test_everything_that_a_card_names_exists(problem):
 
 def test_a_card_has_the_numbers_of_the_reference_records():
     runs = load_runs(REFERENCE, ROOT / "none")
-    gains = {name: gain(problem["proof"], runs) for name, problem in PROBLEMS.items() if "proof" in problem}
+    all_runs = load_runs(REFERENCE, ROOT / "results")  # some are only of a GPU
+    gains = {name: gain(problem["proof"], all_runs) for name, problem in PROBLEMS.items() if "proof" in problem}
     assert not [text for text in gains.values() if re.match(r"\*\*(.+) → \1\*\*", text)]
     assert NOT_MEASURED not in gains.values()
     before, after = (
