@@ -93,10 +93,14 @@ def test_recurrent_layers_need_what_was_measured():
                 assert 1 - 1e-6 <= predicted_bytes(*sizes, column) / row[column] <= 1.35, (sizes, column)
 
 
-def test_a_recurrent_layer_keeps_its_reserve_and_is_planned_with_its_shapes():
+def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace_in_each_direction():
     plan = planned(lambda: nn.GRU(4, 16, num_layers=2, bidirectional=True, batch_first=True), 512, 16, 4)
-    reserve = 2 * predicted_bytes("GRU", torch.float32, 2, 16, 16, 512, 4, "reserve")
-    assert plan.stages["update"] > reserve + 512 * 16 * 32 * 4
+    reserve, training = (
+        2 * predicted_bytes("GRU", torch.float32, 2, 16, 16, 512, 4, column) for column in ("reserve", "training")
+    )
+    outputs = 512 * 16 * 32 * 4
+    assert plan.stages["update"] > reserve + outputs
+    assert plan.needed["update"] > reserve + outputs + training
 
 
 @pytest.mark.parametrize("width, dropout, is_fused", [(8, 0.0, True), (8, 0.1, True), (2, 0.0, False)])

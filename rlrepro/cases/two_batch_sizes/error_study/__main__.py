@@ -65,7 +65,7 @@ def main() -> None:
     if out.exists():
         book.records.extend(read_records(out))
     done = {record.setting["number"] for record in book.records}
-    on_cards = random_updates(RESULTS)
+    on_cards = random_updates(RESULTS) if arguments.for_cards else Records()
     for number in range(arguments.first, arguments.first + arguments.updates):
         if number in done:
             continue

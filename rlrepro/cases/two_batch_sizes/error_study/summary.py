@@ -1,8 +1,10 @@
 """The results of the study, over the records of all machines."""
 
 from pathlib import Path
+from statistics import median
 
 from rlrepro.evidence.records import Records, read_records
+from rlrepro.evidence.tables import markdown_table
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab.units import number
 
@@ -52,13 +54,10 @@ def card_table(results: str | Path) -> str:
     stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
     if not stages:
         return "*Nothing was measured on a GPU yet.*"
-    columns = "networks", "stages", f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
-    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    kinds = dict.fromkeys(sorted(stage.setting["network"].split(", ")[0] for stage in stages))
-    for kind in kinds:
+    rows = []
+    for kind in sorted({stage.setting["network"].split(", ")[0] for stage in stages}):
         ratios = sorted(stage.value for stage in stages if stage.setting["network"].startswith(kind))
         close, below = sum(1 <= ratio <= CLOSE for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-        typical = ratios[len(ratios) // 2]
-        values = " | ".join(number(value) for value in (ratios[0], typical, ratios[-1]))
-        rows.append(f"| {kind} | {len(ratios)} | {close} | {below} | {values} |")
-    return "\n".join(rows)
+        rows.append((kind, len(ratios), close, below, *map(number, (ratios[0], median(ratios), ratios[-1]))))
+    columns = "networks", "stages", f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
+    return markdown_table(columns, rows)
