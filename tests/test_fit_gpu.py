@@ -100,7 +100,8 @@ def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace_in_each_direc
     )
     outputs = 512 * 16 * 32 * 4
     assert plan.stages["update"] > reserve + outputs
-    assert plan.needed["update"] > reserve + outputs + training
+    margin = plan.needed["update"] / (1 + RESERVE) - plan.stages["update"]
+    assert 0.9 * training < margin < training  # step by step, as on a CPU, its products would have those of cuBLAS
 
 
 @pytest.mark.parametrize("width, dropout, is_fused", [(8, 0.0, True), (8, 0.1, True), (2, 0.0, False)])
