@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from rlrepro.cases.two_batch_sizes.error_study.summary import random_updates
 from rlrepro.cases.two_batch_sizes.error_study.updates import random_update
-from rlrepro.fit import plan_update
-from rlrepro.fit.gpu_recurrent import _measured, predicted_bytes
-from rlrepro.fit.matrix_products import LARGEST
+from rlrepro.fit import gpu_reductions, plan_update
+from rlrepro.fit.gpu_recurrent import LARGE, _measured, predicted_bytes
+from rlrepro.fit.matrix_products import LARGEST as WORKSPACES
 from rlrepro.fit.update_planner import RESERVE
 
 MIB = 2**20
@@ -40,13 +40,17 @@ def planned(make_network, *shape, dtype=torch.float32, device="cuda"):
 @pytest.mark.parametrize(
     "number",
     [
-        28,
-        62,
-        84,
-        pytest.param(92, marks=pytest.mark.slow),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in (47, 38)),
+        pytest.param(28, id="plain"),
+        pytest.param(62, id="convolutions"),
+        pytest.param(84, id="LSTM"),
+        pytest.param(16, id="RNN whose last step alone has a gradient"),
+        pytest.param(199, id="RNN in autocast"),
+        pytest.param(92, id="attention", marks=pytest.mark.slow),
+        pytest.param(38, id="attention with dropout", marks=pytest.mark.slow),
+        pytest.param(64, id="attention with dropout in float64", marks=pytest.mark.slow),
+        pytest.param(75, id="attention with narrow heads in bfloat16", marks=pytest.mark.slow),
+        pytest.param(47, id="LSTM in tianshou", marks=pytest.mark.slow),
     ],
-    ids=["plain", "convolutions", "LSTM", "attention", "LSTM in tianshou", "attention with dropout"],
 )
 def test_a_plan_made_without_a_gpu_holds_on_one(number):
     """These numbers are among those that the estimates were made with; the study has others."""
@@ -61,11 +65,51 @@ def test_a_plan_made_without_a_gpu_holds_on_one(number):
 def test_each_thread_that_multiplies_matrices_has_a_workspace():
     only_forward = plan_update(lambda: torch.zeros(8, 8, device="cuda"), lambda state: state @ state)
     trained = planned(lambda: nn.Linear(8, 8), 4, 8)
-    assert only_forward.needed["update"] == pytest.approx(LARGEST, rel=0.04)
-    assert trained.needed["update"] == pytest.approx(2 * LARGEST, rel=0.04)
-    assert trained.reserved().allocated_bytes == pytest.approx(2 * LARGEST, rel=0.01)
+    of_both_passes = 2 * WORKSPACES["cuBLAS"] + WORKSPACES["cuBLASLt"]
+    assert only_forward.needed["update"] == pytest.approx(WORKSPACES["cuBLAS"] * (1 + RESERVE), rel=0.001)
+    assert trained.needed["update"] == pytest.approx(of_both_passes * (1 + RESERVE), rel=0.001)
+    assert trained.reserved().allocated_bytes == pytest.approx(of_both_passes, rel=0.001)
     on_cpu = planned(lambda: nn.Linear(8, 8), 4, 8, device="cpu")
     assert on_cpu.needed["update"] < MIB
+
+
+def test_what_runs_in_host_memory_needs_nothing_on_the_gpu():
+    def step(state):
+        on_gpu, on_host = state
+        on_host @ on_host
+        torch.ones(65536, 1024).sum(0)
+        on_gpu + 1
+
+    plan = plan_update(lambda: (torch.zeros(4, device="cuda"), torch.zeros(256, 256)), step)
+    assert plan.needed["update"] == plan.stages["update"] == 2 * 16
+
+
+@NO_GPU
+@pytest.mark.parametrize("number", [10, 56, 139, 168, 178])
+def test_what_torch_allocates_for_a_plain_network_is_planned_to_the_block(number):
+    (on_card,) = random_updates(RESULTS).where("two_batch_sizes.random_update_on_card", number=number)
+    planned = random_update(number, "cuda").plan().reserved()
+    assert planned.allocated_bytes == pytest.approx(on_card.value, rel=0.001)
+    assert 0 <= planned.reserved_bytes - on_card.setting["reserved"] <= 2 * MIB  # a segment of small blocks
+
+
+@pytest.mark.parametrize(
+    "shape, dims, dtype, mib",
+    [
+        ((2848, 256), [0], torch.float64, 11.25),
+        ((2816, 256), [0], torch.bfloat16, 5.5),
+        ((16384, 1024), [0], torch.float32, 128),
+        ((128, 128, 1024), [0, 1], torch.float32, 128),
+        ((16384, 255), [0], torch.float32, 255 * 4 * 64 * 32 / MIB),  # loads one number at a time
+        ((16384, 1024), [1], torch.float32, 0),  # neighbors in memory
+        ((16384, 1024), None, torch.float32, 0),
+        ((256, 1024), [0], torch.float32, 0),  # too few rows to share
+        ((16384, 1), [0], torch.float32, 0),
+    ],
+)
+def test_sums_over_rows_have_a_buffer(monkeypatch, shape, dims, dtype, mib):
+    monkeypatch.setattr(gpu_reductions, "_processors", lambda: gpu_reductions.HOPPER)
+    assert gpu_reductions.buffer_bytes(torch.empty(shape, dtype=dtype, device="meta"), dims) == mib * MIB
 
 
 @NO_GPU
@@ -89,8 +133,8 @@ def test_recurrent_layers_need_what_was_measured():
         sizes = (row[name] for name in ("layers", "hidden", "steps", "rows"))
         sizes = (row["kind"], getattr(torch, row["dtype"]), *sizes, 4)
         for column in ("reserve", "training", "inference", "backward"):
-            if row[column] > MIB:
-                assert 1 - 1e-6 <= predicted_bytes(*sizes, column) / row[column] <= 1.35, (sizes, column)
+            if row[column] > LARGE:
+                assert 1 - 1e-6 <= predicted_bytes(*sizes, column) / row[column] <= 1.1, (sizes, column)
 
 
 def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace_in_each_direction():
@@ -121,6 +165,18 @@ def test_attention_is_fused_where_it_is_on_a_gpu(width, dropout, is_fused):
         assert plan.needed["update"] - plan.stages["update"] > rows * 64 * 64 * 4
     else:
         assert plan.stages["update"] > 2 * weights
+
+
+def test_dropout_keeps_a_mask_of_bools_on_a_gpu():
+    def kept(device):
+        def make():
+            rows = torch.ones(1024, 256, device=device, dtype=torch.float64, requires_grad=True)
+            return [functional.dropout(rows, 0.5)]  # with what its backward pass needs
+
+        return plan_update(make, lambda state: state[0] * 2, device=device).stages["make"]
+
+    size = 1024 * 256
+    assert kept("cuda") == size * (8 + 8 + 1) and kept("cpu") == size * (8 + 8 + 8)
 
 
 def test_norms_under_autocast_compute_in_float32_on_a_gpu_only():

@@ -16,10 +16,11 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit import gpu_estimates
 from rlrepro.fit.gpu_attention import attention_on_gpu
+from rlrepro.fit.gpu_dropout import dropout_on_gpu
 from rlrepro.fit.gpu_recurrent import recurrent_on_gpu
 from rlrepro.fit.known_values import READS, follow, read
 from rlrepro.fit.marks import chosen_branch, masks_keep_all
-from rlrepro.fit.matrix_products import PRODUCTS, in_backward
+from rlrepro.fit.matrix_products import workspaces
 from rlrepro.fit.operators import OperatorMemory
 from rlrepro.fit.reserved import AllocationTrace
 from rlrepro.fit.zero_memory_tensors import (
@@ -59,7 +60,7 @@ class DryRun:
         self.with_temporaries = 0
         self._stack = self._trace = None
         self._operators, self._copied = operators, copied_to_card
-        self._threads = set(operators.threads)  # that have a workspace of cuBLAS
+        self._workspaces = set(operators.workspaces)  # of matrix products, so far
         self.calls_are_free = False
 
     def __enter__(self):
@@ -70,6 +71,7 @@ class DryRun:
         settings = default_settings(torch.device("cpu"))
         if self._copied:
             self._stack.enter_context(attention_on_gpu())
+            self._stack.enter_context(dropout_on_gpu())
             self._stack.enter_context(recurrent_on_gpu(self.count_temporary))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
@@ -125,20 +127,28 @@ class DryRun:
             result = _with_entries(func, result, args[OF_SPARSE[func]])
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
-        if func in PRODUCTS and (thread := in_backward()) not in self._threads:
-            self._threads.add(thread)
-            if self._trace and self._operators.workspace:
-                self._trace.changed(-2 - thread, self._operators.workspace, created=True)
         if func in self._operators.estimated:
             temporary = gpu_estimates.temporary_bytes(func, args, result)
         else:
             temporary = self._operators.temporary_bytes(func, args, kwargs)
+        used = workspaces(func) - self._workspaces
+        if (used or temporary) and not self.count.holds((args, kwargs, result)):  # an operator in host memory
+            used, temporary = set(), 0
+        self._add_workspaces(used)
         self.count_temporary(temporary)
         return result
 
+    def _add_workspaces(self, used: set) -> None:
+        for library, thread in used:
+            self._workspaces.add((library, thread))
+            if self._trace:
+                address = -1 - len(self._workspaces)
+                self._trace.changed(address, self._operators.workspace_bytes[library], created=True)
+
     def count_temporary(self, size: int) -> None:
         """Count that an operator needs that many bytes on top of its results."""
-        live = self.count.live_bytes + size + self._operators.workspace * len(self._threads)
+        workspaces = sum(self._operators.workspace_bytes[library] for library, _ in self._workspaces)
+        live = self.count.live_bytes + size + workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         if self._trace:
             self._trace.record_temporary(size)

@@ -3,43 +3,60 @@
 - cuDNN's convolutions: except in float64, its kernels for tensor cores read and write channels last. With torch's
   default layout, it copies each argument and the result. For some gradients it chooses kernels that need more, and for
   some sizes others that need less: only a GPU can tell.
-- Attention: the backward pass of torch's memory-efficient kernel adds up gradients of blocks in float32
-  (aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_backward.h).
+- Attention: the backward pass adds up gradients of blocks in float32: in torch's memory-efficient kernel, and in the
+  flash kernel, which torch uses where it has to pad heads in half precision
+  (aten/src/ATen/native/transformers/cuda: mem_eff_attention/kernel_backward.h and flash_attn/flash_api.cpp).
+- Sums over rows: see gpu_reductions.py. Dropout, which is fused, needs nothing.
 """
 
 from math import ceil, prod
 
 import torch
 
+from rlrepro.fit.gpu_reductions import REDUCTIONS, buffer_bytes
+
 CONVOLUTION, CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
 ATTENTION_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # what a CPU plans
+DROPOUT = frozenset({torch.ops.aten.native_dropout.default, torch.ops.aten.native_dropout_backward.default})
 CONVOLUTIONS = frozenset({CONVOLUTION, CONVOLUTION_BACKWARD})
-BLOCK = 64  # rows and columns of a block of gradients
+BLOCK = 64  # rows and columns of a block of gradients in the memory-efficient kernel
+FLASH_ROWS, FLASH_COLUMNS, FLASH_WIDTH = 128, 32, 8  # the flash kernel rounds up to these; the last one pads
 
 
 def estimated(device: str, measured_on: torch.device) -> frozenset:
     """The operators to estimate in a plan for "cpu" or "cuda", if the others are measured on that device."""
     if device == "cpu":
         return frozenset()
-    return {ATTENTION_BACKWARD} | (CONVOLUTIONS if measured_on.type == "cpu" else frozenset())
+    return REDUCTIONS | DROPOUT | {ATTENTION_BACKWARD} | (CONVOLUTIONS if measured_on.type == "cpu" else frozenset())
 
 
 def temporary_bytes(func, args, result) -> int:
     """The bytes that one of these operators needs."""
-    if args[0].dtype is torch.float64:
+    if func in REDUCTIONS:
+        return buffer_bytes(*args[:2])
+    if func in DROPOUT or args[0].dtype is torch.float64:
         return 0
     if func is ATTENTION_BACKWARD:
         _, query, key = args[:3]
-        if query.element_size() == 2 and query.shape[-1] % 8 == 0:  # cuDNN's or the flash kernel
-            return 0
-        blocks = ceil(key.shape[-2] / BLOCK) * ceil(query.shape[-1] / BLOCK)
-        return prod(query.shape[:-2]) * blocks * BLOCK**2 * 4
+        *heads, steps, width = query.shape
+        if query.element_size() == 2:
+            padded = _round_up(width, FLASH_WIDTH)
+            if width == padded:  # cuDNN's kernel
+                return 0
+            rows = prod(heads) * _round_up(steps, FLASH_ROWS)  # in float32, with a sum for each
+            return rows * (_round_up(padded, FLASH_COLUMNS) + 1) * 4 + _bytes(*args[:4]) // width * padded
+        blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
+        return prod(heads) * blocks * BLOCK**2 * 4
     if args[0].is_contiguous(memory_format=torch.channels_last):
         return 0
     if func is CONVOLUTION:
         return _bytes(result, *args[:2])
     gradient, inputs, weight = args[:3]  # the gradients of the input and of the weight, one after the other
     return _bytes(gradient, weight, inputs)
+
+
+def _round_up(size: int, unit: int) -> int:
+    return ceil(size / unit) * unit
 
 
 def _bytes(*tensors: torch.Tensor) -> int:

@@ -1,7 +1,9 @@
 """Recurrent layers as cuDNN runs them on a GPU: one operator for all steps, with a reserve for the backward pass.
 
 cuDNN does not publish how much its recurrent layers need. It was measured on a GPU by `measure_recurrent`; in these
-measurements it is linear in the sizes, so that least squares predicts it for other sizes.
+measurements it is linear in the sizes, so that least squares predicts it for other sizes. float16 was not measured; it
+is taken to need what float32 needs with numbers of half the size. Autocast always chooses it for cuDNN's layers
+(aten/src/ATen/cudnn/AutocastRNN.cpp).
 """
 
 import json
@@ -17,7 +19,7 @@ from torch import _VF
 MEASURED = Path(__file__).with_name("cudnn_recurrent.json")
 KINDS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "gru": "GRU", "lstm": "LSTM"}
 INPUTS = 4  # numbers in a step of the measured sequences
-MIB = 2**20
+MIB, LARGE = 2**20, 16 * 2**20  # of fewer bytes, much is what the allocator rounds up
 WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projection
 
 
@@ -49,11 +51,13 @@ def _call(needs, name, original, sequence, states, weights, *options):
         tensors = [tensor.to(torch.get_autocast_dtype("cpu")) for tensor in tensors]
     rows, steps = sequence.shape[:2] if batch_first else sequence.shape[1::-1]
     sizes = layers, states[0].shape[-1], steps, rows, sequence.shape[-1]
-    predict = partial(predicted_bytes, KINDS[name], sequence.dtype, *sizes)  # autocast was not measured: as without it
+    dtype = tensors[0].dtype if tensors[0] is sequence else torch.float16
+    predict = partial(predicted_bytes, KINDS[name], dtype, *sizes)
     output, *last = _Layer.apply(
-        lambda column, results=(): needs(max(0, directions * predict(column) - _bytes(results))),
+        lambda column, results=(), copied=0: needs(max(0, directions * predict(column) - _bytes(results)) + copied),
         directions * predict("reserve"),
-        (*sequence.shape[:2], directions * sizes[1]),
+        (steps, rows, directions * sizes[1]),
+        batch_first,
         len(states),
         *tensors,
     )
@@ -62,8 +66,9 @@ def _call(needs, name, original, sequence, states, weights, *options):
 
 class _Layer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, needs, reserve_bytes, shape, states, sequence, *tensors):
-        output = sequence.new_empty(shape)
+    def forward(ctx, needs, reserve_bytes, shape, batch_first, states, sequence, *tensors):
+        output = sequence.new_empty(shape)  # in memory, steps come first
+        output = output.transpose(0, 1) if batch_first else output
         last = [torch.empty_like(state) for state in tensors[:states]]
         if any(ctx.needs_input_grad):
             reserve = sequence.new_empty(reserve_bytes, dtype=torch.uint8)
@@ -71,16 +76,17 @@ class _Layer(torch.autograd.Function):
             needs("training")
         else:
             needs("inference")
-        ctx.needs = needs
+        ctx.needs, ctx.batch_first = needs, batch_first
         return output, *last
 
     @staticmethod
     def backward(ctx, *gradients):
         sequence, *tensors = ctx.saved_tensors[:-2]
-        wanted = zip([sequence, *tensors], ctx.needs_input_grad[4:], strict=True)
+        wanted = zip([sequence, *tensors], ctx.needs_input_grad[5:], strict=True)
         results = [torch.empty_like(tensor) if is_wanted else None for tensor, is_wanted in wanted]
-        ctx.needs("backward", results)
-        return None, None, None, None, *results
+        gradient = gradients[0].transpose(0, 1) if ctx.batch_first else gradients[0]
+        ctx.needs("backward", results, copied=0 if gradient.is_contiguous() else gradient.nbytes)
+        return None, None, None, None, None, *results
 
 
 def predicted_bytes(
@@ -88,8 +94,8 @@ def predicted_bytes(
 ) -> int:
     """What such a layer needs: "reserve" from its forward pass to its backward pass, or on top of its results in
     "training", in "inference" and, with its results, in "backward"."""
-    dtype = dtype if dtype in (torch.float64, torch.bfloat16) else torch.float32  # float16 was not measured
-    one, two = (_coefficients(kind, dtype, count, column) for count in (1, 2))
+    like = torch.float32 if dtype is torch.float16 else dtype
+    one, two = (_coefficients(kind, like, count, column) for count in (1, 2))
     features = _features(hidden, steps, rows, dtype.itemsize, inputs)
     return max(0, round(float(features @ (one + (layers - 1) * (two - one)))))
 
@@ -104,7 +110,7 @@ def _coefficients(kind: str, dtype: torch.dtype, layers: int, column: str) -> np
     weights = 1 / np.maximum(values, MIB)  # relative errors
     coefficients = np.linalg.lstsq(features * weights[:, None], values * weights, rcond=None)[0]
     ratios = values / (features @ coefficients)
-    return coefficients * max(1, ratios[values > MIB].max())  # so that none is predicted too small
+    return coefficients * max(1, ratios[values > LARGE].max())  # so that none of these is predicted too small
 
 
 def _features(hidden: int, steps: int, rows: int, itemsize: int, inputs: int) -> np.ndarray:

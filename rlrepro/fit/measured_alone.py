@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
+from rlrepro.fit.matrix_products import NONE
 from rlrepro.fit.real_card import real_card
 from rlrepro.lab.memory import peak_memory
 
@@ -29,11 +30,11 @@ UNMEASURED = ("_local_scalar_dense", "_foreach", "_fused", "empty", "detach", "l
 class MeasuredAlone:
     """Has the interface of OperatorMemory. An operator that can't be run alone counts as needing nothing."""
 
-    threads = frozenset()  # of matrix products: an update of one's own is run in order, so that DryRun sees them
+    workspaces = frozenset()  # of matrix products: an update of one's own is run in order, so that DryRun sees them
 
     def __init__(self, device: torch.device, casts: bool = False):
         """`casts`: whether pointwise operators need memory to cast arguments of different dtypes, as on a CPU."""
-        self.device, self.workspace = torch.device(device), 0
+        self.device, self.workspace_bytes = torch.device(device), NONE
         self.estimated = frozenset()  # operators that are estimated instead
         self._casts, self._cases = casts, {}  # (operator, sizes) -> (temporary bytes, sizes of the results)
 

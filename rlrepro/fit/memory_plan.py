@@ -87,8 +87,8 @@ class Plan:
 
     def reserved(self, *others: Plan, expandable_segments: bool = False, reserve_gib: float = RESERVE_GIB) -> Reserved:
         """What torch's caching allocator reserves for two of these updates, and then for two with the sizes of each of
-        the `others`, which are plans of the same update: changing sizes leave gaps. Margins are not included. This is
-        only available for updates of your own.
+        the `others`, which are plans of the same update: changing sizes leave gaps. What operators need is
+        included, but not the reserve on top. This is only available for updates of your own.
 
         Args:
             expandable_segments: as "expandable_segments:True" in PYTORCH_CUDA_ALLOC_CONF

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit.gpu_estimates import CONVOLUTIONS, estimated
-from rlrepro.fit.matrix_products import PRODUCTS, in_backward, workspace_bytes
+from rlrepro.fit.matrix_products import NONE, workspace_bytes, workspaces
 from rlrepro.fit.measured_alone import (
     DIRECT_LIMIT,
     RECURRENT,
@@ -72,7 +72,7 @@ class OperatorMemory:
         self._known_bytes = {}  # by operator and sizes
         self._alone = self._device = None  # measures recurrent layers; the device on which all others were measured
         self._on_card, self.estimated = None, frozenset()  # measures convolutions on a GPU; the estimated operators
-        self.workspace, self.threads = 0, frozenset()  # bytes of a workspace of cuBLAS, and the threads that have one
+        self.workspace_bytes, self.workspaces = NONE, frozenset()  # by library; those that the update uses
 
     def measure(self, update: Callable[[int, int], None], calibration, planned_for: str) -> None:
         """Run `update(rows, rows)` for real, twice, and measure each operator in it. `planned_for`: "cpu" or "cuda"."""
@@ -84,7 +84,7 @@ class OperatorMemory:
             if len(small[func]) == len(large[func]):  # otherwise, the number of calls depends on the rows
                 lines = dict.fromkeys(map(_Line, small[func], large[func]))
                 self._lines[func] = [line for line in lines if line.has_temporaries]
-        self.workspace, self.threads = workspace_bytes(planned_for), frozenset(calibration.watch.threads)
+        self.workspace_bytes, self.workspaces = workspace_bytes(planned_for), frozenset(calibration.watch.workspaces)
         self._device = calibration.device
         self._alone = MeasuredAlone(torch.device("cpu"))
         self._on_card = MeasuredAlone(self._device) if self._device.type == "cuda" else None
@@ -125,7 +125,7 @@ class _Measuring(TorchDispatchMode):
 
     def __init__(self, device):
         super().__init__()
-        self.device, self.calls, self.threads = device, defaultdict(list), set()
+        self.device, self.calls, self.workspaces = device, defaultdict(list), set()
         self._temporary_bytes, self._results = {}, {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -134,8 +134,7 @@ class _Measuring(TorchDispatchMode):
         def call():
             return func(*args, **(kwargs or {}))
 
-        if func in PRODUCTS:
-            self.threads.add(in_backward())
+        self.workspaces |= workspaces(func)
         if func.namespace == "profiler":  # marks of an optimizer: torch fails if its profiler ends between two of them
             return call()
         if key in self._results:

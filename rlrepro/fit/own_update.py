@@ -53,8 +53,8 @@ def plan_update(
 
     Numbers read from a tensor are ones, and bools are true, also in an array, so a mask selects all rows: `with
     rlrepro.fit.reads(value):` chooses otherwise. torch.compile does nothing, so modules are planned as they run
-    without it. What operators need on a GPU is measured on yours or, without one, estimated: see `gpu_estimates`,
-    `gpu_recurrent`, `gpu_attention` and `gpu_autocast`.
+    without it. What operators need on a GPU is measured on yours or, without one, estimated: see the modules
+    `gpu_*`.
 
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts
@@ -86,7 +86,7 @@ class OwnUpdatePlanner:
         self._make, self._step, self._updates, self._max_sizes = make, step, updates, max_sizes or {}
         is_cpu = self._device == "cpu"
         self._operators = MeasuredAlone(resolve_device("cpu" if is_cpu else "auto"), casts=is_cpu)
-        self._operators.workspace = workspace_bytes(self._device)
+        self._operators.workspace_bytes = workspace_bytes(self._device)
         self._operators.estimated = estimated(self._device, self._operators.device)
 
     def plan(self, device_memory_gib: float | None = None, **sizes: int) -> Plan:

@@ -63,8 +63,8 @@ def plan(
 
     tianshou's parameters are what `dist_fn` takes, and its critic returns (rows, 1). Networks are copied, not changed.
     Build networks that are too large for this machine under `torch.device("meta")`: nothing is run then, so the plan
-    has no margins. Without a GPU, what operators need on one is estimated: see `gpu_estimates`, `gpu_recurrent` and
-    `gpu_attention`. For the gradients of convolutions, cuDNN may need more; a plan made on the GPU measures that.
+    has no margins. Without a GPU, what operators need on one is estimated: see the modules `gpu_*`. For the
+    gradients of convolutions, cuDNN may need more; a plan made on the GPU measures that.
 
     Args:
         obs_space, act_space: optional if the actor has `observation_space` and `action_space`

@@ -48,6 +48,10 @@ class StorageCount(TorchDispatchMode):
         is_of_another_node = len(created) == 2 and created[0] and created[0][0] == current[0] and created[0] != current
         return is_of_another_node and created[1] == current and first._use_count() <= second._use_count()
 
+    def holds(self, values) -> bool:
+        """Whether any of these tensors is on the counted device: all are, unless a subclass counts another one."""
+        return True
+
     def leave_out(self, tensor: torch.Tensor) -> None:
         """Count the storage of a tensor no longer."""
         for storage in _storages(tensor, self.device_type):

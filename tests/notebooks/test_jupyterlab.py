@@ -138,7 +138,7 @@ def test_sliders_and_progress_bars_work_and_an_interrupt_leaves_a_usable_kernel(
 
 
 def last_cell_prints(page, text):
-    """Run the last cell: does its output come? For a moment after an error, the kernel refuses what it is asked to run."""
+    """Run the last cell: does its output come? For a moment after an error, the kernel refuses to run anything."""
     page.locator(".jp-CodeCell .cm-content").last.click()
     page.keyboard.press("Control+Enter")
     time.sleep(2)
