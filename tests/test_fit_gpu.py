@@ -58,7 +58,7 @@ def test_a_plan_made_without_a_gpu_holds_on_one(number):
     needed = random_update(number, "cuda").plan().needed
     ratios = {record.setting["stage"]: needed[record.setting["stage"]] / record.value for record in on_card}
     ratios.pop("learn" if number == 62 else None, None)  # cuDNN's choice for these gradients needs more
-    assert ratios and all(1 <= ratio <= 1.17 for ratio in ratios.values()), ratios
+    assert ratios and all(1 <= ratio <= 1.1 for ratio in ratios.values()), ratios
 
 
 @NO_GPU

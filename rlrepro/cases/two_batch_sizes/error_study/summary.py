@@ -56,8 +56,12 @@ def card_table(results: str | Path) -> str:
         return "*Nothing was measured on a GPU yet.*"
     rows = []
     for kind in sorted({stage.setting["network"].split(", ")[0] for stage in stages}):
-        ratios = sorted(stage.value for stage in stages if stage.setting["network"].startswith(kind))
+        of_kind = [stage for stage in stages if stage.setting["network"].startswith(kind)]
+        ratios = sorted(stage.value for stage in of_kind)
         close, below = sum(1 <= ratio <= CLOSE for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-        rows.append((kind, len(ratios), close, below, *map(number, (ratios[0], median(ratios), ratios[-1]))))
-    columns = "networks", "stages", f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
+        reserved = [stage.setting["reserved"] for stage in of_kind if stage.setting["reserved"]]
+        exact = f"{sum(abs(ratio - 1) <= 0.01 for ratio in reserved)} of {len(reserved)}"
+        rows.append((kind, len(ratios), close, below, *map(number, (ratios[0], median(ratios), ratios[-1])), exact))
+    ratios = f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
+    columns = "networks", "stages", *ratios, "reserved within 1%"
     return markdown_table(columns, rows)
