@@ -14,6 +14,7 @@ from math import ceil, prod
 import torch
 
 from rlrepro.fit.gpu_reductions import REDUCTIONS, buffer_bytes
+from rlrepro.fit.marks import note
 
 CONVOLUTION, CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default
 ATTENTION_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # what a CPU plans
@@ -47,6 +48,8 @@ def temporary_bytes(func, args, result) -> int:
             return rows * (_round_up(padded, FLASH_COLUMNS) + 1) * 4 + _bytes(*args[:4]) // width * padded
         blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
         return prod(heads) * blocks * BLOCK**2 * 4
+    if func is CONVOLUTION_BACKWARD:
+        note("cuDNN may choose a kernel that needs more for gradients of convolutions; a plan on the GPU measures it")
     if args[0].is_contiguous(memory_format=torch.channels_last):
         return 0
     if func is CONVOLUTION:

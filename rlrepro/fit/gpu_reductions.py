@@ -1,7 +1,7 @@
 """The buffers of sums and means on a GPU: where blocks of threads share a sum, each writes what it has to memory first.
 
-torch multiplies the outputs by the width of a block once more than it has to, so the sum over the rows of a gradient,
-which is the gradient of a bias, can need more than the gradient itself. After aten/src/ATen/native/cuda/Reduce.cuh.
+torch multiplies the number of results by the width of a block once more than it has to. So the gradient of a bias, a
+sum over rows, can need far more than it takes itself. After aten/src/ATen/native/cuda/Reduce.cuh.
 """
 
 from functools import cache
@@ -19,9 +19,11 @@ MIN_VALUES, MAX_VALUES = 16, 256  # of a thread
 HOPPER = 132, 2048  # streaming multiprocessors of an H100 and of an H200, and threads of each
 
 
-def buffer_bytes(values: torch.Tensor, dims) -> int:
+def buffer_bytes(values: torch.Tensor, dims=None) -> int:
     """Bytes of the buffer in which this machine's GPU, or else an H100, sums `values` over `dims`; None or no dims are
     all."""
+    if values.layout is not torch.strided or values.is_nested:
+        return 0
     shape, strides = values.shape, values.stride()
     reduced = {dim % values.dim() for dim in dims or range(values.dim())}
     order = sorted((dim for dim in range(values.dim()) if shape[dim] > 1), key=lambda dim: strides[dim])
@@ -43,7 +45,8 @@ def buffer_bytes(values: torch.Tensor, dims) -> int:
     sharing = max(sharing, ceil(values_of_thread / MAX_VALUES))
     if sharing == 1:
         return 0
-    return max(values.element_size(), 4) * outputs * sharing * width * vector
+    size = max(values.element_size(), 4) if values.is_floating_point() else 8  # of a sum
+    return size * outputs * sharing * width * vector
 
 
 @cache

@@ -1,10 +1,12 @@
 """UpdatePlanner: runs the stages of an update at given sizes, and searches for the largest sizes that fit."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
 
+from rlrepro.fit.marks import naming_stages
 from rlrepro.fit.memory_plan import CannotPlan, Plan, check_size, limit_bytes
 from rlrepro.fit.search import MAX_SIZE, largest_multiple
 
@@ -21,7 +23,7 @@ class UpdatePlanner:
     """
 
     def __init__(self, stages, *, has_margins: bool):
-        self._stages, self._has_margins = stages, has_margins
+        self._stages, self._has_margins, self._notes = stages, has_margins, {}
         self._collect, self._learn = cache(stages.collect), cache(stages.learn)
         self._preprocess = stages.preprocess and cache(stages.preprocess)
 
@@ -47,16 +49,18 @@ class UpdatePlanner:
                 f"at most {MAX_SIZE:,} transitions at a time can be planned; found {max(chunk, minibatch):,}"
             )
         try:
-            peaks = {"collect": self._collect(envs)}
-            if self._preprocess:
-                peaks["preprocess"] = self._preprocess(rollout, chunk)
-            peaks["learn"] = self._learn(rollout, minibatch)
+            with naming_stages(lambda name: nullcontext(), self._notes):
+                peaks = {"collect": self._collect(envs)}
+                if self._preprocess:
+                    peaks["preprocess"] = self._preprocess(rollout, chunk)
+                peaks["learn"] = self._learn(rollout, minibatch)
         except Exception as error:
             raise CannotPlan(f"the update can't be traced: {type(error).__name__}: {error}") from error
         tensors = {stage: int(peak[0]) for stage, peak in peaks.items()}
         margins = {stage: self._needed_bytes(peak) - tensors[stage] for stage, peak in peaks.items()}
         sizes = {"rollout": rollout, "max_batchsize": max_batchsize, "batch_size": batch_size, "envs": envs}
-        return Plan(sizes, device_memory_gib, tensors, margins if self._has_margins else {}, self)
+        margins = margins if self._has_margins else {}
+        return Plan(sizes, device_memory_gib, tensors, margins, self, notes=tuple(self._notes))
 
     def largest(self, plan: Plan, size: str, limit: int, multiple_of: int = 1) -> int | None:
         """The largest value of that size within `limit` bytes, with the other sizes of `plan`; 0 if there is none. For
