@@ -62,6 +62,26 @@ def test_a_plan_made_without_a_gpu_holds_on_one(number):
     assert ratios and all(1 <= ratio <= 1.1 for ratio in ratios.values()), ratios
 
 
+@pytest.mark.parametrize(
+    "shape, strides, dims, dtype, size",  # as another reading of Reduce.cuh and of TensorIterator.cpp has them
+    [
+        ((3, 16384, 256), (0, 256, 1), [0, 1], torch.float16, 100_663_296),
+        ((100, 65536, 4), (0, 4, 1), [1], torch.bfloat16, 108_134_400),
+        ((512, 128, 1024), (1, 524288, 512), [-1], torch.complex64, 0),
+        ((3, 1000, 65536), (1, 3, 3000), [-1], torch.float64, 12_288_000),
+    ],
+)
+def test_sums_are_ordered_as_torch_orders_them(monkeypatch, shape, strides, dims, dtype, size):
+    monkeypatch.setattr(gpu_reductions, "_processors", lambda: gpu_reductions.HOPPER)
+    values = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+    assert gpu_reductions.buffer_bytes(values, dims) == size
+
+
+def test_sums_of_bools_copy_them_as_integers():
+    plan = plan_update(lambda: torch.zeros(16384, 1024, dtype=torch.bool, device="cuda"), lambda mask: mask.sum(1))
+    assert plan.needed["update"] >= 16384 * 1024 * (1 + 8)
+
+
 @NO_GPU
 def test_each_thread_that_multiplies_matrices_has_a_workspace():
     only_forward = plan_update(lambda: torch.zeros(8, 8, device="cuda"), lambda state: state @ state)
@@ -75,14 +95,18 @@ def test_each_thread_that_multiplies_matrices_has_a_workspace():
 
 
 def test_what_runs_in_host_memory_needs_nothing_on_the_gpu():
+    def make():
+        return torch.zeros(4, device="cuda"), nn.Linear(256, 256), nn.Conv2d(4, 8, 3), nn.LSTM(4, 16, batch_first=True)
+
     def step(state):
-        on_gpu, on_host = state
-        on_host @ on_host
-        torch.ones(65536, 1024).sum(0)
+        on_gpu, linear, convolution, recurrent = state
+        linear(torch.ones(65536, 256)).sum().backward()
+        convolution(torch.ones(64, 4, 32, 32)).sum().backward()
+        recurrent(torch.ones(64, 8, 4))[0].sum().backward()
         on_gpu + 1
 
-    plan = plan_update(lambda: (torch.zeros(4, device="cuda"), torch.zeros(256, 256)), step)
-    assert plan.needed["update"] == plan.stages["update"] == 2 * 16
+    plan = plan_update(make, step)
+    assert plan.needed["update"] == plan.stages["update"] == 2 * 16 and not plan.notes
 
 
 @NO_GPU
@@ -106,6 +130,9 @@ def test_what_torch_allocates_for_a_plain_network_is_planned_to_the_block(number
         ((16384, 1024), None, torch.float32, 0),
         ((256, 1024), [0], torch.float32, 0),  # too few rows to share
         ((16384, 1), [0], torch.float32, 0),
+        ((), [0], torch.float32, 0),
+        ((0, 256), [0], torch.float32, 0),
+        ((16384, 512), [0], torch.complex128, 512),
     ],
 )
 def test_sums_over_rows_have_a_buffer(monkeypatch, shape, dims, dtype, mib):
@@ -166,6 +193,23 @@ def test_attention_is_fused_where_it_is_on_a_gpu(width, dropout, is_fused):
         assert plan.needed["update"] - plan.stages["update"] > rows * 64 * 64 * 4
     else:
         assert plan.stages["update"] > 2 * weights
+
+
+@pytest.mark.parametrize("width, dropout, is_masked", [(8, 0.1, False), (4, 0.0, True)])
+def test_attention_in_half_precision_is_not_always_that_of_cudnn(width, dropout, is_masked):
+    def step(heads):
+        mask = torch.ones(64, 1, 128, 128, dtype=torch.bool, device="cuda") if is_masked else None
+        functional.scaled_dot_product_attention(*heads, mask, dropout).float().sum().backward()
+
+    def make():
+        shape = 64, 8, 128, width
+        return [torch.zeros(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+
+    plan = plan_update(make, step)
+    if is_masked:  # all weights
+        assert plan.stages["update"] > 64 * 8 * 128 * 128 * 2 * 2
+    else:  # the flash kernel: gradients in float32
+        assert plan.needed["update"] - plan.stages["update"] > 64 * 8 * 128 * 32 * 4
 
 
 def test_dropout_keeps_a_mask_of_bools_on_a_gpu():

@@ -70,9 +70,9 @@ class DryRun:
         conversion = BlankArraysToTensors(self.sharing)
         settings = default_settings(torch.device("cpu"))
         if self._copied:
-            self._stack.enter_context(attention_on_gpu())
+            self._stack.enter_context(attention_on_gpu(self.count_temporary, self.count.holds))
             self._stack.enter_context(dropout_on_gpu())
-            self._stack.enter_context(recurrent_on_gpu(self.count_temporary))
+            self._stack.enter_context(recurrent_on_gpu(self.count_temporary, self.count.holds))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
         for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
@@ -127,23 +127,19 @@ class DryRun:
             result = _with_entries(func, result, args[OF_SPARSE[func]])
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
-        if func in self._operators.estimated:
+        is_estimated, used = func in self._operators.estimated, workspaces(func) - self._workspaces
+        temporary = 0 if is_estimated else self._operators.temporary_bytes(func, args, kwargs)
+        if (is_estimated or temporary or used) and not self.count.holds((args, kwargs, result)):
+            return result  # of an operator in host memory
+        if is_estimated:
             temporary = gpu_estimates.temporary_bytes(func, args, result)
-        else:
-            temporary = self._operators.temporary_bytes(func, args, kwargs)
-        used = workspaces(func) - self._workspaces
-        if (used or temporary) and not self.count.holds((args, kwargs, result)):  # an operator in host memory
-            used, temporary = set(), 0
-        self._add_workspaces(used)
-        self.count_temporary(temporary)
-        return result
-
-    def _add_workspaces(self, used: set) -> None:
         for library, thread in used:
             self._workspaces.add((library, thread))
             if self._trace:
                 address = -1 - len(self._workspaces)
                 self._trace.changed(address, self._operators.workspace_bytes[library], created=True)
+        self.count_temporary(temporary)
+        return result
 
     def count_temporary(self, size: int) -> None:
         """Count that an operator needs that many bytes on top of its results."""

@@ -34,18 +34,16 @@ def estimated(device: str, measured_on: torch.device) -> frozenset:
 def temporary_bytes(func, args, result) -> int:
     """The bytes that one of these operators needs."""
     if func in REDUCTIONS:
-        return buffer_bytes(*args[:2])
+        copied = _bytes_when_cast(args[0], result.dtype)
+        return copied + buffer_bytes(*args[:2], dtype=result.dtype if copied else None)
     if func in DROPOUT or args[0].dtype is torch.float64:
         return 0
     if func is ATTENTION_BACKWARD:
         _, query, key = args[:3]
-        *heads, steps, width = query.shape
+        *heads, _, width = query.shape
         if query.element_size() == 2:
-            padded = _round_up(width, FLASH_WIDTH)
-            if width == padded:  # cuDNN's kernel
-                return 0
-            rows = prod(heads) * _round_up(steps, FLASH_ROWS)  # in float32, with a sum for each
-            return rows * (_round_up(padded, FLASH_COLUMNS) + 1) * 4 + _bytes(*args[:4]) // width * padded
+            padded = _round_up(width, FLASH_WIDTH)  # if not, it is cuDNN's kernel
+            return 0 if width == padded else flash_bytes(query) + _bytes(*args[:4]) // width * padded
         blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
         return prod(heads) * blocks * BLOCK**2 * 4
     if func is CONVOLUTION_BACKWARD:
@@ -56,6 +54,19 @@ def temporary_bytes(func, args, result) -> int:
         return _bytes(result, *args[:2])
     gradient, inputs, weight = args[:3]  # the gradients of the input and of the weight, one after the other
     return _bytes(gradient, weight, inputs)
+
+
+def flash_bytes(query: torch.Tensor) -> int:
+    """Bytes in which the flash kernel's backward pass adds up gradients: float32 numbers, and a sum for each row."""
+    *heads, steps, width = query.shape
+    columns = _round_up(_round_up(width, FLASH_WIDTH), FLASH_COLUMNS)
+    return prod(heads) * _round_up(steps, FLASH_ROWS) * (columns + 1) * 4
+
+
+def _bytes_when_cast(values: torch.Tensor, dtype: torch.dtype) -> int:
+    """Bytes of the copy that a sum makes of values of another dtype: none from half precision to float32."""
+    is_cast = values.dtype is not dtype and (values.element_size(), dtype) != (2, torch.float32)
+    return values.numel() * dtype.itemsize * is_cast
 
 
 def _round_up(size: int, unit: int) -> int:

@@ -7,6 +7,7 @@ is taken to need what float32 needs with numbers of half the size. Autocast alwa
 """
 
 import json
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -24,10 +25,18 @@ WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projectio
 
 
 @contextmanager
-def recurrent_on_gpu(needs):
+def recurrent_on_gpu(needs: Callable, holds: Callable):
     """In this context, recurrent layers are planned as cuDNN runs them. `needs(size)` is called with the bytes that one
-    needs on top of its results. Packed sequences are left as they are."""
-    for_kind = {name: patch.object(_VF, name, partial(_call, needs, name, getattr(_VF, name))) for name in KINDS}
+    needs on top of its results; `holds(tensors)` is whether the GPU has any of them. Packed sequences, and layers in
+    host memory or without cuDNN, are left as they are."""
+
+    def call(name, original, sequence, states, *others):
+        is_packed = isinstance(states, torch.Tensor) and not states.is_floating_point()
+        if is_packed or not torch.backends.cudnn.enabled or not holds(sequence):
+            return original(sequence, states, *others)
+        return _call(needs, name, original, sequence, states, *others)
+
+    for_kind = {name: patch.object(_VF, name, partial(call, name, getattr(_VF, name))) for name in KINDS}
     for replacement in for_kind.values():
         replacement.start()
     try:
@@ -38,21 +47,17 @@ def recurrent_on_gpu(needs):
 
 
 def _call(needs, name, original, sequence, states, weights, *options):
-    is_packed = isinstance(states, torch.Tensor) and not states.is_floating_point()
-    if is_packed:
-        return original(sequence, states, weights, *options)
     _, layers, _, _, bidirectional, batch_first = options
     directions = 2 if bidirectional else 1
     if len(weights) // (layers * directions) not in WEIGHTS:
         return original(sequence, states, weights, *options)
     states = states if isinstance(states, tuple | list) else [states]
     tensors = [sequence, *states, *weights]
-    if torch.is_autocast_enabled("cpu") and sequence.dtype is torch.float32:
-        tensors = [tensor.to(torch.get_autocast_dtype("cpu")) for tensor in tensors]
+    if torch.is_autocast_enabled("cpu"):
+        tensors = [tensor.half() for tensor in tensors]
     rows, steps = sequence.shape[:2] if batch_first else sequence.shape[1::-1]
     sizes = layers, states[0].shape[-1], steps, rows, sequence.shape[-1]
-    dtype = tensors[0].dtype if tensors[0] is sequence else torch.float16
-    predict = partial(predicted_bytes, KINDS[name], dtype, *sizes)
+    predict = partial(predicted_bytes, KINDS[name], tensors[0].dtype, *sizes)
     output, *last = _Layer.apply(
         lambda column, results=(), copied=0: needs(max(0, directions * predict(column) - _bytes(results)) + copied),
         directions * predict("reserve"),

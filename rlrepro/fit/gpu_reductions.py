@@ -4,8 +4,7 @@ torch multiplies the number of results by the width of a block once more than it
 sum over rows, can need far more than it takes itself. After aten/src/ATen/native/cuda/Reduce.cuh.
 """
 
-from functools import cache
-from itertools import takewhile
+from functools import cache, cmp_to_key
 from math import ceil, prod
 
 import torch
@@ -19,20 +18,19 @@ MIN_VALUES, MAX_VALUES = 16, 256  # of a thread
 HOPPER = 132, 2048  # streaming multiprocessors of an H100 and of an H200, and threads of each
 
 
-def buffer_bytes(values: torch.Tensor, dims=None) -> int:
+def buffer_bytes(values: torch.Tensor, dims=None, dtype: torch.dtype | None = None) -> int:
     """Bytes of the buffer in which this machine's GPU, or else an H100, sums `values` over `dims`; None or no dims are
-    all."""
-    if values.layout is not torch.strided or values.is_nested:
+    all. `dtype`: that of the values when they are summed up, by default their own."""
+    if values.layout is not torch.strided or values.is_nested or not values.dim():
         return 0
-    shape, strides = values.shape, values.stride()
-    reduced = {dim % values.dim() for dim in dims or range(values.dim())}
-    order = sorted((dim for dim in range(values.dim()) if shape[dim] > 1), key=lambda dim: strides[dim])
-    inputs = prod(shape[dim] for dim in order if dim in reduced)
-    if not order or order[0] in reduced or inputs == 1:
+    shape, strides, dtype = values.shape, values.stride(), dtype or values.dtype
+    over = {dim % values.dim() for dim in dims or range(values.dim())}
+    reduced, kept = _ordered(shape, strides, over)
+    if not reduced or not kept or strides[reduced[0]] < strides[kept[0]]:
         return 0  # the threads of a block sum up neighbors, and write little
-    outputs = prod(shape[dim] for dim in order if dim not in reduced)
-    vector = _vector(shape, strides, order, reduced)
-    in_block = BLOCK_THREADS // vector
+    inputs, outputs = (prod(shape[dim] for dim in group) for group in (reduced, kept))
+    vector = _vector(shape, strides, reduced, kept)
+    in_block = BLOCK_THREADS // vector // (2 if dtype is torch.complex128 else 1)
     columns, rows = (min(_power_of_two(size), in_block) for size in (outputs // vector, inputs))
     height = min(rows, in_block // min(columns, WARP))
     width = min(columns, in_block // height)
@@ -45,8 +43,15 @@ def buffer_bytes(values: torch.Tensor, dims=None) -> int:
     sharing = max(sharing, ceil(values_of_thread / MAX_VALUES))
     if sharing == 1:
         return 0
-    size = max(values.element_size(), 4) if values.is_floating_point() else 8  # of a sum
-    return size * outputs * sharing * width * vector
+    return max(dtype.itemsize, 4) * outputs * sharing * width * vector
+
+
+def _ordered(shape, strides, over) -> tuple[list[int], list[int]]:
+    """The dims to sum over, and those to keep, each from the fastest to the slowest as torch's TensorIterator orders
+    them: by the strides of the input, where 0 is not compared, and by those of the contiguous result."""
+    dims = [dim for dim in reversed(range(len(shape))) if shape[dim] > 1]
+    by_stride = cmp_to_key(lambda a, b: (strides[a] - strides[b]) * bool(strides[a] and strides[b]))
+    return sorted((dim for dim in dims if dim in over), key=by_stride), [dim for dim in dims if dim not in over]
 
 
 @cache
@@ -59,17 +64,14 @@ def _processors() -> tuple[int, int]:
     return properties.multi_processor_count, properties.max_threads_per_multi_processor
 
 
-def _vector(shape, strides, order, reduced) -> int:
+def _vector(shape, strides, reduced, kept) -> int:
     """How many neighbors a thread loads at once: what divides their number and all other strides."""
-    if strides[order[0]] != 1:
+    if strides[kept[0]] != 1:
         return 1
-    kept = list(takewhile(lambda dim: dim not in reduced, order))
-    merged = kept[:1]  # dims that are one in memory
-    for dim in kept[1:]:
-        if strides[dim] != shape[merged[-1]] * strides[merged[-1]]:
-            break
-        merged.append(dim)
-    sizes = [prod(shape[dim] for dim in merged), *(strides[dim] for dim in order if dim not in merged)]
+    neighbors, others = shape[kept[0]], list(kept[1:])
+    while others and strides[others[0]] == neighbors:  # one in memory
+        neighbors *= shape[others.pop(0)]
+    sizes = [neighbors, *(strides[dim] for dim in (*others, *reduced))]
     return next(vector for vector in (4, 2, 1) if all(size % vector == 0 for size in sizes))
 
 
