@@ -30,6 +30,7 @@ class Settings:
     one_hot_counts: tuple[int, ...]  # numbers of actions for the batches that Pearl prepares as one-hot vectors
     critic_counts: tuple[int, ...]  # actions at which one critic's update runs on a whole batch, plain and factored
     timed_sizes: tuple[tuple[int, int], ...]  # (actions, batch size)
+    limits_gib: tuple[float, ...]  # of FactoredQ's memory, at the largest of these sizes at which the plain way fits
     repeats: int
     transitions_stored: tuple[int, ...]  # in the buffer when an update with `leak_actions` actions is measured
     leak_actions: int
@@ -52,6 +53,7 @@ SETTINGS = {
         one_hot_counts=(100, 200, 400),
         critic_counts=(10, 30),
         timed_sizes=((300, 8),),
+        limits_gib=(0.01, 0.1),
         repeats=3,
         transitions_stored=(1, 64, 128, 160),
         leak_actions=10,
@@ -68,6 +70,7 @@ SETTINGS = {
         one_hot_counts=(200, 400, 800),
         critic_counts=(30, 100),
         timed_sizes=((1_000, 8),),
+        limits_gib=(0.01, 0.1),
         repeats=3,
         transitions_stored=(1, 64, 128, 160),
         leak_actions=30,
@@ -83,6 +86,7 @@ SETTINGS = {
         one_hot_counts=(200, 400, 800),
         critic_counts=(100, 300, 1_000),
         timed_sizes=((3_000, 16),),
+        limits_gib=(0.06, 0.25, 1),
         repeats=9,
         transitions_stored=(1, 4, 16, 64, 128, 192, 256),
         leak_actions=300,
@@ -95,9 +99,10 @@ SETTINGS = {
 }
 
 ON_CUDA = {
-    "smoke": {"timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, 16))},
+    "smoke": {"timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, 16)), "limits_gib": (0.5, 2, 8)},
     "full": {
         "timed_sizes": ((3_000, 16), (ARTICLE_ACTIONS, BATCH), (100_000, BATCH)),
+        "limits_gib": (0.5, 1.5, 4, 16, 64),
         "repeats": 5,
     },
 }

@@ -167,11 +167,31 @@ def _add_times(bench: Bench, factories: dict, count: int, rows: int, **setting) 
     size = count, FEATURES, rows, bench.device
     products = fixed_workloads.matrix_products(count, rows, bench.device, backward=setting["what"] == "update")
     comparisons = {"floor_ratio": (factories["factored"](*size), products)}
-    if bench.records.where("large_actions.critic_peak", way="plain", actions=count, rows=rows):
+    if bench.records.where("large_actions.critic_peak", **_plain(count, rows)):
         comparisons["time_ratio"] = factories["plain"](*size), factories["factored"](*size)
     for name, (slow, fast) in comparisons.items():
         comparison = compare(slow, fast, repeats=bench.settings.repeats, device=bench.device)
         bench.add_ratio(name, comparison, actions=count, rows=rows, **setting)
+
+
+def _plain(count: int, rows: int) -> dict:
+    """The setting of the plain critic at this size."""
+    return {"way": "plain", "actions": count, "rows": rows}
+
+
+def limits(bench: Bench) -> None:
+    """FactoredQ's update at several memory limits: its peak, and how many times longer the plain update takes."""
+    count, rows = max(
+        size for size in bench.settings.timed_sizes if bench.records.where("large_actions.critic_peak", **_plain(*size))
+    )
+    size = count, FEATURES, rows, bench.device
+    plain = UPDATES["plain"](*size)
+    for gib in bench.settings.limits_gib:
+        setting = {"memory_limit": int(gib * 2**30), "actions": count, "rows": rows}
+        update = UPDATES["factored"](*size, memory_limit=setting["memory_limit"])
+        bench.add("limit_peak", peak_memory(update, device=bench.device).peak_bytes, **setting)
+        comparison = compare(plain, update, repeats=bench.settings.repeats, device=bench.device)
+        bench.add_ratio("limit_ratio", comparison, **setting)
 
 
 def largest_action_counts(bench: Bench) -> dict[int, int]:

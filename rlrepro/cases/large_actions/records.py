@@ -27,6 +27,9 @@ RECORDS = (
     # `what` is "update" or "evaluation"
     Quantity("time_ratio", "ratio", (*SIZE, "what", "precision")),
     Quantity("floor_ratio", "ratio", (*SIZE, "what", "precision")),
+    # of an update, by the memory limit of FactoredQ: its peak, and the plain critic's time over FactoredQ's
+    Quantity("limit_peak", "B", ("memory_limit", *SIZE)),
+    Quantity("limit_ratio", "ratio", ("memory_limit", *SIZE)),
     *(
         Quantity(f"training_{name}", "reward", ("method", "actions"))
         for name in ("reward", "best", "chance", "value", "true_value")

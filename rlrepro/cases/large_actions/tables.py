@@ -87,6 +87,16 @@ def time_table(records: Records) -> str:
     return markdown_table(headings, rows)
 
 
+def limit_table(records: Records) -> str:
+    """FactoredQ's update by its memory limit: its peak, and the plain critic's time over its own."""
+    rows = []
+    for ratio in records.where("large_actions.limit_ratio"):
+        peak = records.get("large_actions.limit_peak", **ratio.setting)
+        limit = format_value(ratio.setting["memory_limit"], "B")
+        rows.append((f"{_size(ratio)[0]:,}", _size(ratio)[1], limit, format_value(peak.value, "B"), _with_spread(ratio)))
+    return markdown_table(("actions", "batch size", "`memory_limit`", "peak", "plain / FactoredQ"), rows)
+
+
 def training_table(records: Records) -> str:
     """What each training run reached, and the resident memory of its process."""
     names = ("reward", "best", "chance", "value", "true_value")
