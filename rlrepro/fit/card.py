@@ -23,6 +23,7 @@ MEMORY, PROCESSORS = 80 * 2**30, {"multi_processor_count": 108}  # of an A100
 RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one GPU
     "is_available": True,
     "is_bf16_supported": True,
+    "is_current_stream_capturing": False,
     "device_count": 1,
     "current_device": 0,
     "get_device_name": "planned GPU",
