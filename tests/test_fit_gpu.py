@@ -195,8 +195,8 @@ def test_attention_is_fused_where_it_is_on_a_gpu(width, dropout, is_fused):
         assert plan.stages["update"] > 2 * weights
 
 
-@pytest.mark.parametrize("width, dropout, is_masked", [(8, 0.1, False), (4, 0.0, True)])
-def test_attention_in_half_precision_is_not_always_that_of_cudnn(width, dropout, is_masked):
+@pytest.mark.parametrize("width, dropout, is_masked", [(8, 0.1, False), (4, 0.0, False), (4, 0.0, True)])
+def test_attention_in_half_precision_is_that_of_cudnn_unless_its_heads_are_padded(width, dropout, is_masked):
     def step(heads):
         mask = torch.ones(64, 1, 128, 128, dtype=torch.bool, device="cuda") if is_masked else None
         functional.scaled_dot_product_attention(*heads, mask, dropout).float().sum().backward()
@@ -208,8 +208,9 @@ def test_attention_in_half_precision_is_not_always_that_of_cudnn(width, dropout,
     plan = plan_update(make, step)
     if is_masked:  # all weights
         assert plan.stages["update"] > 64 * 8 * 128 * 128 * 2 * 2
-    else:  # the flash kernel: gradients in float32
-        assert plan.needed["update"] - plan.stages["update"] > 64 * 8 * 128 * 32 * 4
+    else:
+        margin, in_float32 = plan.needed["update"] - plan.stages["update"], 64 * 8 * 128 * 32 * 4
+        assert (margin > in_float32) == (width == 4)  # the flash kernel adds up gradients in float32
 
 
 def test_dropout_keeps_a_mask_of_bools_on_a_gpu():

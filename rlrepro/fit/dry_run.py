@@ -70,7 +70,7 @@ class DryRun:
         conversion = BlankArraysToTensors(self.sharing)
         settings = default_settings(torch.device("cpu"))
         if self._copied:
-            self._stack.enter_context(attention_on_gpu(self.count_temporary, self.count.holds))
+            self._stack.enter_context(attention_on_gpu(self.count.holds))
             self._stack.enter_context(dropout_on_gpu())
             self._stack.enter_context(recurrent_on_gpu(self.count_temporary, self.count.holds))
         self._stack.enter_context(warnings.catch_warnings())

@@ -8,17 +8,14 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from rlrepro.fit.gpu_estimates import flash_bytes
-
 MULTIPLE = {4: 4, 2: 8}  # of a head's width, for fused kernels, by the bytes of a number; half precision is padded
 
 
 @contextmanager
-def attention_on_gpu(needs: Callable, holds: Callable):
+def attention_on_gpu(holds: Callable):
     """In this context, scaled_dot_product_attention is fused where it is on a GPU: not in float64, in float32 for some
-    widths of a head, and in half precision for other widths only without a mask; with dropout too. A CPU's fused kernel
-    has no dropout, and a GPU takes the flash kernel for it instead of cuDNN's: `needs(size)` is called with the bytes
-    that this one needs. `holds(tensors)` is whether the GPU has any of them."""
+    widths of a head, and in half precision for other widths only without a mask; also with dropout, which a CPU's fused
+    kernel lacks. `holds(tensors)` is whether the GPU has any of them."""
     original = functional.scaled_dot_product_attention
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **options):
@@ -28,17 +25,12 @@ def attention_on_gpu(needs: Callable, holds: Callable):
         width, size = query.shape[-1], dtype.itemsize
         is_aligned = size in MULTIPLE and width % MULTIPLE[size] == 0
         is_fused = is_aligned or (size == 2 and attn_mask is None)
-        is_flash = size == 2 and is_aligned and dropout_p > 0
         dropout_p = 0.0 if is_fused else dropout_p
         if is_fused and not is_aligned:
             padding = 0, -width % MULTIPLE[size]
             query, key, value = (functional.pad(x.to(dtype), padding)[..., :width] for x in (query, key, value))
         with nullcontext() if is_fused else sdpa_kernel(SDPBackend.MATH):
-            output = original(query, key, value, attn_mask, dropout_p, *args, **options)
-        if is_flash and output.requires_grad:  # its backward pass also has gradients of the three arguments
-            size = flash_bytes(query) + sum(x.numel() * dtype.itemsize for x in (query, key, value))
-            output.register_hook(lambda gradient: needs(size))
-        return output
+            return original(query, key, value, attn_mask, dropout_p, *args, **options)
 
     with patch.object(functional, "scaled_dot_product_attention", attention):
         yield

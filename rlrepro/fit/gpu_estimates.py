@@ -42,7 +42,7 @@ def temporary_bytes(func, args, result) -> int:
         _, query, key = args[:3]
         *heads, _, width = query.shape
         if query.element_size() == 2:
-            padded = _round_up(width, FLASH_WIDTH)  # else cuDNN's kernel; for dropout, see gpu_attention
+            padded = _round_up(width, FLASH_WIDTH)  # else cuDNN's kernel
             return 0 if width == padded else flash_bytes(query) + _bytes(*args[:4]) // width * padded
         blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
         return prod(heads) * blocks * BLOCK**2 * 4

@@ -1,9 +1,8 @@
 """Recurrent layers as cuDNN runs them on a GPU: one operator for all steps, with a reserve for the backward pass.
 
 cuDNN does not publish how much its recurrent layers need. It was measured on a GPU by `measure_recurrent`; in these
-measurements it is linear in the sizes, so that least squares predicts it for other sizes. float16 was not measured; it
-is taken to need what float32 needs with numbers of half the size. Autocast always chooses it for cuDNN's layers
-(aten/src/ATen/cudnn/AutocastRNN.cpp).
+measurements it is linear in the sizes, so that least squares predicts it for other sizes. Autocast always chooses
+float16 for cuDNN's layers (aten/src/ATen/cudnn/AutocastRNN.cpp).
 """
 
 import json
@@ -99,8 +98,7 @@ def predicted_bytes(
 ) -> int:
     """What such a layer needs: "reserve" from its forward pass to its backward pass, or on top of its results in
     "training", in "inference" and, with its results, in "backward"."""
-    like = torch.float32 if dtype is torch.float16 else dtype
-    one, two = (_coefficients(kind, like, count, column) for count in (1, 2))
+    one, two = (_coefficients(kind, dtype, count, column) for count in (1, 2))
     features = _features(hidden, steps, rows, dtype.itemsize, inputs)
     return max(0, round(float(features @ (one + (layers - 1) * (two - one)))))
 

@@ -10,7 +10,7 @@ from torch import nn
 from rlrepro.fit.gpu_recurrent import INPUTS, MEASURED
 
 KINDS, LAYERS, HIDDEN, STEPS, ROWS = ("RNN", "GRU", "LSTM"), (1, 2), (16, 64), (4, 16, 48), (37, 512, 4096, 9000)
-DTYPES = ("float32", "float64", "bfloat16")
+DTYPES = ("float32", "float64", "bfloat16", "float16")
 COLUMNS = ("kind", "layers", "hidden", "steps", "rows", "dtype", "reserve", "training", "inference", "backward")
 
 
