@@ -6,7 +6,7 @@ from torch import nn
 
 from rlrepro.cases.common.tianshou_ppo import ACTIONS, ppo, preprocess, visual_rollout
 from rlrepro.cases.common.tianshou_vectors import FEATURES, DiscreteActor, VectorCritic, mlp, vector_rollout
-from rlrepro.fit import operators, plan, planner
+from rlrepro.fit import operators, plan, plan_update, planner
 from rlrepro.fit.matrix_products import NONE
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab import VirtualCard
@@ -61,6 +61,24 @@ def test_layers_that_a_card_has_other_operators_for_are_measured_on_the_cpu(monk
     monkeypatch.setattr(planner, "resolve_device", lambda device: devices.append(device) or torch.device("cpu"))
     make_plan("recurrent", rollout=64, device="cuda")
     assert devices == ["cpu"]
+
+
+def test_the_accelerator_of_torch_is_the_planned_gpu(monkeypatch):
+    def no_driver():
+        raise RuntimeError("CUDA driver version is insufficient for CUDA runtime version")
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)  # as in a CPU build
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", no_driver)  # as in a CUDA build without a GPU
+
+    def make():
+        device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
+        return nn.Linear(64, 64).to(device)
+
+    def step(network):
+        assert not torch.cuda.is_current_stream_capturing()  # torch 2.11's optimizers ask this
+        network(torch.zeros(8, 64, device=network.weight.device)).sum().backward()
+
+    assert plan_update(make, step).stages["update"] > 2 * 64 * 64 * 4  # weights and gradients
 
 
 @pytest.mark.gpu

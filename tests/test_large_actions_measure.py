@@ -15,6 +15,8 @@ from rlrepro.cases.large_actions import (
     RECORDS,
     SETTINGS,
     PearlBackend,
+    critic_times,
+    fixed_workloads,
     measure,
     plots,
     tables,
@@ -82,9 +84,10 @@ def records(bench):
         measure.planned_peaks(bench)
         assert measure.value_difference(bench) < 1e-5
         measure.critic_peaks(bench)
-        measure.times(bench)
+        critic_times.times(bench)
+        critic_times.limits(bench)
         (planned,) = measure.largest_action_counts(bench).items()
-        largest = {way: bench.records.get("large_actions.largest", way=way).value for way in measure.UPDATES}
+        largest = {way: bench.records.get("large_actions.largest", way=way).value for way in fixed_workloads.UPDATES}
         assert planned[0] == largest["factored"] == 2 * largest["plain"] and planned[1] <= CARD_GIB * 2**30
         measure.update_with_factored_critics(bench, backend)
         measure.training(bench)
@@ -106,9 +109,9 @@ def test_small_sizes_give_the_verdicts_of_the_reference_run(records):
 def test_tables_have_a_row_for_each_measurement(records):
     rows = {
         name: len(getattr(tables, f"{name}_table")(records).splitlines()) - 2
-        for name in ("transition", "update", "fix", "critic", "time", "training")
+        for name in ("transition", "update", "fix", "critic", "time", "limit", "training")
     }
-    assert rows == {"transition": 6, "update": 3, "fix": 6, "critic": 2 * 2, "time": 2, "training": 1}
+    assert rows == {"transition": 6, "update": 3, "fix": 6, "critic": 2 * 2, "time": 2, "limit": 2, "training": 1}
     assert "not run" not in tables.critic_table(records) + tables.time_table(records)
     remaining = Records(
         record for record in records if record.setting.get("way") != "plain" or "planned" in record.name

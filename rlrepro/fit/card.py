@@ -3,8 +3,7 @@
 from contextlib import ExitStack, contextmanager, nullcontext
 from inspect import signature
 from threading import local
-from types import SimpleNamespace
-from unittest.mock import MagicMock, patch
+from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -15,27 +14,11 @@ from torch.utils._device import DeviceContext, _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import DataLoader
 
+from rlrepro.fit.one_gpu import RETURN_VALUES
 from rlrepro.lab.storage_tracker import StorageCount, _storages
 
 CARD, CPU = torch.device("cuda", 0), torch.device("cpu")
 FAKE_DEVICE = FakeTensor.device
-MEMORY, PROCESSORS = 80 * 2**30, {"multi_processor_count": 108}  # of an A100
-RETURN_VALUES = {  # what functions of torch.cuda return on a machine with one GPU
-    "is_available": True,
-    "is_bf16_supported": True,
-    "is_current_stream_capturing": False,
-    "device_count": 1,
-    "current_device": 0,
-    "get_device_name": "planned GPU",
-    "get_device_capability": (8, 0),
-    "get_device_properties": SimpleNamespace(name="planned GPU", total_memory=MEMORY, major=8, minor=0, **PROCESSORS),
-    "mem_get_info": (MEMORY, MEMORY),
-    **dict.fromkeys(("_lazy_init", "synchronize", "empty_cache", "manual_seed", "manual_seed_all", "set_device")),
-    **dict.fromkeys(("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"), 0),
-    "reset_peak_memory_stats": None,
-    **dict.fromkeys(("current_stream", "default_stream", "Stream", "stream", "Event"), MagicMock()),
-}
-
 OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 
 
@@ -194,8 +177,9 @@ def one_card(count: CardCount):
         count.default = context.old_device
 
     with ExitStack() as stack:
-        for name, value in RETURN_VALUES.items():
-            stack.enter_context(patch.object(torch.cuda, name, lambda *_, value=value, **__: value))
+        for module, values in RETURN_VALUES.items():
+            for name, value in values.items():
+                stack.enter_context(patch.object(module, name, lambda *_, value=value, **__: value))
         for owner, name, value in (
             (torch.backends.cudnn, "is_acceptable", lambda _: False),
             (torch.Tensor, "record_stream", lambda *_: None),

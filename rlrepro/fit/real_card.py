@@ -5,9 +5,9 @@ from unittest.mock import patch
 
 import torch
 
-from rlrepro.fit.card import RETURN_VALUES
+from rlrepro.fit.one_gpu import CUDA
 
-ORIGINALS = {name: getattr(torch.cuda, name) for name in RETURN_VALUES}
+ORIGINALS = {name: getattr(torch.cuda, name) for name in CUDA}
 
 
 @contextmanager

@@ -110,6 +110,7 @@ ON_CUDA = {
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submodules=[
+        "critic_times",
         "fixed_workloads",
         "measure",
         "nearest_point_env",

@@ -77,6 +77,10 @@ def factored_values(count: int, features: int, batch_size: int, device: str) -> 
     return torch.no_grad()(lambda: net(states, actions))
 
 
+UPDATES = {"plain": plain_update, "factored": factored_update}
+VALUES = {"plain": plain_values, "factored": factored_values}
+
+
 def matrix_products(count: int, batch_size: int, device: str, *, backward: bool) -> Callable[[], None]:
     """Only the matrix products that every way of computing these values needs: for each pair, those of the layers after
     the first and, in an update, those of the gradients of these layers' inputs and weights."""

@@ -22,16 +22,15 @@ from rlrepro.cases.large_actions import (
     predicted_bytes,
     torchrl_encoding,
 )
+from rlrepro.cases.large_actions.fixed_workloads import UPDATES
 from rlrepro.cases.large_actions.pearl_backend import PearlBackend
 from rlrepro.cases.large_actions.pearl_reimplementation import network, q_values
 from rlrepro.fixes import FactoredQ
-from rlrepro.lab import Release, compare, peak_memory, this_machine
+from rlrepro.lab import Release, peak_memory, this_machine
 
 ONE_HOT_ROWS = 4  # transitions in a one-hot batch
 LEAK_CAPACITY = 2 * BATCH
 LIMIT_BYTES = 5 * 2**30  # of FactoredQ on a GPU of CARD_GIB
-UPDATES = {"plain": fixed_workloads.plain_update, "factored": fixed_workloads.factored_update}
-VALUES = {"plain": fixed_workloads.plain_values, "factored": fixed_workloads.factored_values}
 
 
 def stored_by_actions(bench: Bench, backend: PearlBackend) -> None:
@@ -152,46 +151,6 @@ def critic_peaks(bench: Bench) -> None:
 def _add_critic_peak(bench: Bench, way: str, make_update, count: int, rows: int, warmup: int = 1) -> None:
     peak = peak_memory(make_update(count, FEATURES, rows, bench.device), device=bench.device, warmup=warmup).peak_bytes
     bench.add("critic_peak", peak, way=way, actions=count, rows=rows)
-
-
-def times(bench: Bench) -> None:
-    """The plain way against FactoredQ where both fit, and FactoredQ against its matrix products alone."""
-    for count, rows in bench.settings.timed_sizes:
-        for precision in fixed_workloads.precisions(bench.device):
-            for workload, factories in (("update", UPDATES), ("evaluation", VALUES)):
-                with fixed_workloads.precision(precision):
-                    _add_times(bench, factories, count, rows, what=workload, precision=precision)
-
-
-def _add_times(bench: Bench, factories: dict, count: int, rows: int, **setting) -> None:
-    size = count, FEATURES, rows, bench.device
-    products = fixed_workloads.matrix_products(count, rows, bench.device, backward=setting["what"] == "update")
-    comparisons = {"floor_ratio": (factories["factored"](*size), products)}
-    if bench.records.where("large_actions.critic_peak", **_plain(count, rows)):
-        comparisons["time_ratio"] = factories["plain"](*size), factories["factored"](*size)
-    for name, (slow, fast) in comparisons.items():
-        comparison = compare(slow, fast, repeats=bench.settings.repeats, device=bench.device)
-        bench.add_ratio(name, comparison, actions=count, rows=rows, **setting)
-
-
-def _plain(count: int, rows: int) -> dict:
-    """The setting of the plain critic at this size."""
-    return {"way": "plain", "actions": count, "rows": rows}
-
-
-def limits(bench: Bench) -> None:
-    """FactoredQ's update at several memory limits: its peak, and how many times longer the plain update takes."""
-    count, rows = max(
-        size for size in bench.settings.timed_sizes if bench.records.where("large_actions.critic_peak", **_plain(*size))
-    )
-    size = count, FEATURES, rows, bench.device
-    plain = UPDATES["plain"](*size)
-    for gib in bench.settings.limits_gib:
-        setting = {"memory_limit": int(gib * 2**30), "actions": count, "rows": rows}
-        update = UPDATES["factored"](*size, memory_limit=setting["memory_limit"])
-        bench.add("limit_peak", peak_memory(update, device=bench.device).peak_bytes, **setting)
-        comparison = compare(plain, update, repeats=bench.settings.repeats, device=bench.device)
-        bench.add_ratio("limit_ratio", comparison, **setting)
 
 
 def largest_action_counts(bench: Bench) -> dict[int, int]:

@@ -92,8 +92,9 @@ def limit_table(records: Records) -> str:
     rows = []
     for ratio in records.where("large_actions.limit_ratio"):
         peak = records.get("large_actions.limit_peak", **ratio.setting)
-        limit = format_value(ratio.setting["memory_limit"], "B")
-        rows.append((f"{_size(ratio)[0]:,}", _size(ratio)[1], limit, format_value(peak.value, "B"), _with_spread(ratio)))
+        count, batch_size = _size(ratio)
+        sizes = (format_value(size, "B") for size in (ratio.setting["memory_limit"], peak.value))
+        rows.append((f"{count:,}", batch_size, *sizes, _with_spread(ratio)))
     return markdown_table(("actions", "batch size", "`memory_limit`", "peak", "plain / FactoredQ"), rows)
 
 

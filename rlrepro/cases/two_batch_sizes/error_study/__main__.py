@@ -11,7 +11,7 @@ from rlrepro.cases.two_batch_sizes.error_study.own_updates import STEPS
 from rlrepro.cases.two_batch_sizes.error_study.summary import FOR_CARDS, NAME, random_updates
 from rlrepro.cases.two_batch_sizes.error_study.updates import RandomUpdate, random_update
 from rlrepro.evidence.records import RecordBook, Records, read_records
-from rlrepro.lab import this_machine
+from rlrepro.lab import resolve_device, this_machine
 
 RESULTS = Path(__file__).parents[4] / "results"
 UPDATES = 500
@@ -32,7 +32,7 @@ def measure_on_card(book: RecordBook, update: RandomUpdate) -> None:
 
 
 def plan_for_card(book: RecordBook, update: RandomUpdate, measured: Records) -> None:
-    """Plan the update for a GPU, and add a record for each of its stages that was `measured` on one."""
+    """Plan the update for a GPU, with this machine's if it has one. Adds a record for each `measured` stage."""
     planned = update.plan()
     for record in measured:
         stage, reserved = record.setting["stage"], None
@@ -53,14 +53,16 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=UPDATES, help="%(default)s by default")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="%(default)s by default")
     parser.add_argument(
-        "--for-cards", action="store_true", help="plan the updates that were measured on a GPU of any machine"
+        "--for-cards",
+        action="store_true",
+        help="plan the updates that were measured on a GPU; on this machine's GPU, if it has one",
     )
     parser.add_argument("--out", type=Path, help="by default, the file of this machine's records")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # allocations are counted in the calling thread
     out = arguments.out or RESULTS / this_machine().name / (FOR_CARDS if arguments.for_cards else NAME)
-    device = arguments.device
+    device = resolve_device("auto").type if arguments.for_cards else arguments.device
     book = RecordBook(out, case="two_batch_sizes", profile="full", device=device, seed=0, quantities=RECORDS)
     if out.exists():
         book.records.extend(read_records(out))

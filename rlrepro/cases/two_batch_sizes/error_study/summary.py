@@ -3,7 +3,7 @@
 from pathlib import Path
 from statistics import median
 
-from rlrepro.evidence.records import Records, read_records
+from rlrepro.evidence.records import Record, Records, read_records
 from rlrepro.evidence.tables import markdown_table
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab.units import number
@@ -34,34 +34,48 @@ def sentence(results: str | Path) -> str:
 
 
 def on_cards(results: str | Path) -> str:
-    """The same for plans that were made without a GPU, over what a GPU allocated; empty if none was measured."""
-    stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
-    if not stages:
+    """The same for plans for a GPU, over what one allocated; empty if there are none."""
+    plans = _plans_for_cards(results)
+    if not plans:
         return ""
-    cards = " and ".join(sorted({stage.setting["card"] for stage in stages}))
-    updates = len({stage.setting["number"] for stage in stages})
-    close = sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages)
+    cards = " and ".join(sorted({stage.setting["card"] for stages in plans.values() for stage in stages}))
+    updates = len({stage.setting["number"] for stages in plans.values() for stage in stages})
+    return (
+        f"On an {cards}, {updates:,} larger ones were measured. A plan is right for a stage if it has what was "
+        f"allocated there, and at most {CLOSE - 1:.0%} more. "
+    ) + ". ".join(map(_right_plans, plans, plans.values()))
+
+
+def _right_plans(place: str, stages: list[Record]) -> str:
+    right = sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages)
     below, far_below = (sum(stage.value < bound for stage in stages) for bound in (1, 1 - RESERVE))
     return (
-        f"On an {cards}, {updates:,} larger ones were measured. Plans made without a GPU are right for {close:.0%} of "
-        f"their {len(stages):,} stages: at least what it allocated, and at most {CLOSE - 1:.0%} more. For {below} they "
-        f"are too small, for {far_below} by more than {RESERVE:.0%}"
+        f"Plans made {place} are right for {right:.1%} of {len(stages):,} stages; for {below} they are too small, for "
+        f"{far_below} by more than {RESERVE:.0%}"
     )
 
 
 def card_table(results: str | Path) -> str:
-    """Plans made without a GPU, over what a GPU allocated: a Markdown table with a row for each kind of network."""
-    stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
-    if not stages:
-        return "*Nothing was measured on a GPU yet.*"
+    """Plans for a GPU, over what one allocated: a Markdown table with rows for each kind of network."""
     rows = []
-    for kind in sorted({stage.setting["network"].split(", ")[0] for stage in stages}):
-        of_kind = [stage for stage in stages if stage.setting["network"].startswith(kind)]
-        ratios = sorted(stage.value for stage in of_kind)
-        close, below = sum(1 <= ratio <= CLOSE for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-        reserved = [stage.setting["reserved"] for stage in of_kind if stage.setting["reserved"]]
-        exact = f"{sum(abs(ratio - 1) <= 0.01 for ratio in reserved)} of {len(reserved)}"
-        rows.append((kind, len(ratios), close, below, *map(number, (ratios[0], median(ratios), ratios[-1])), exact))
+    for place, stages in _plans_for_cards(results).items():
+        for kind in sorted({stage.setting["network"].split(", ")[0] for stage in stages}):
+            of_kind = [stage for stage in stages if stage.setting["network"].startswith(kind)]
+            ratios = sorted(stage.value for stage in of_kind)
+            close, below = sum(1 <= ratio <= CLOSE for ratio in ratios), sum(ratio < 1 for ratio in ratios)
+            reserved = [stage.setting["reserved"] for stage in of_kind if stage.setting["reserved"]]
+            exact = f"{sum(abs(ratio - 1) <= 0.01 for ratio in reserved)} of {len(reserved)}"
+            extremes = map(number, (ratios[0], median(ratios), ratios[-1]))
+            rows.append((place, kind, len(ratios), close, below, *extremes, exact))
+    if not rows:
+        return "*Nothing was measured on a GPU yet.*"
     ratios = f"from 1 to {CLOSE:g}", "below 1", "smallest", "median", "largest"
-    columns = "networks", "stages", *ratios, "reserved within 1%"
-    return markdown_table(columns, rows)
+    return markdown_table(("planned", "networks", "stages", *ratios, "reserved within 1%"), rows)
+
+
+def _plans_for_cards(results: str | Path) -> dict[str, list[Record]]:
+    """The plans for a GPU, by where they were made; places without plans are left out."""
+    stages = random_updates(results).where("two_batch_sizes.random_plan_for_card")
+    places = {"without a GPU": "cpu", "on the GPU": "cuda"}
+    plans = {place: [stage for stage in stages if stage.device == device] for place, device in places.items()}
+    return {place: stages for place, stages in plans.items() if stages}
