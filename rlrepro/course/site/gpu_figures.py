@@ -59,9 +59,15 @@ FIGURES = (
         "{capacity:,}: in host memory → on the GPU",
         "03_slice_sampler#Is-it-the-capacity?",
         "slice_sampler.sample",
-        {"release": "0.6.0", "sampler": "episode", "stored": 5_000_000, "capacity": 600_000_000},
+        {"release": "0.6.0", "sampler": "episode", "stored": 346_000_000, "capacity": 600_000_000},
         {"storage": "cpu"},
         {"storage": "cuda"},
+    ),
+    GpuFigure(
+        "throughput of gradient steps of {processes} training runs of Stable-Baselines3 that share the GPU, over that of one",
+        "04_parallel_training#On-a-GPU",
+        "parallel_training.sharing_gain",
+        {"processes": 8},
     ),
     *(
         GpuFigure(

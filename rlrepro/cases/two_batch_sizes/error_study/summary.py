@@ -50,8 +50,8 @@ def _right_plans(place: str, stages: list[Record]) -> str:
     right = sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages)
     below, far_below = (sum(stage.value < bound for stage in stages) for bound in (1, 1 - RESERVE))
     return (
-        f"Plans made {place} are right for {right:.1%} of {len(stages):,} stages; for {below} they are too small, for "
-        f"{far_below} by more than {RESERVE:.0%}"
+        f"Plans made {place} are right for {right:.1%} of {len(stages):,} stages; for {below or 'none'} they are too "
+        f"small, for {far_below or 'none'} by more than {RESERVE:.0%}"
     )
 
 
