@@ -64,7 +64,7 @@ FIGURES = (
         {"storage": "cuda"},
     ),
     GpuFigure(
-        "throughput of gradient steps of {processes} training runs of Stable-Baselines3 that share the GPU, over that of one",
+        "throughput of gradient steps of {processes} training runs of Stable-Baselines3 that share the GPU, over one alone",
         "04_parallel_training#On-a-GPU",
         "parallel_training.sharing_gain",
         {"processes": 8},
