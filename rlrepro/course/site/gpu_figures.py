@@ -64,7 +64,8 @@ FIGURES = (
         {"storage": "cuda"},
     ),
     GpuFigure(
-        "throughput of gradient steps of {processes} training runs of Stable-Baselines3 that share the GPU, over one alone",
+        "throughput of gradient steps of {processes} training runs of Stable-Baselines3 that share the GPU, over that "
+        "of one",
         "04_parallel_training#On-a-GPU",
         "parallel_training.sharing_gain",
         {"processes": 8},
