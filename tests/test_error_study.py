@@ -59,13 +59,13 @@ def test_plans_for_a_gpu_are_compared_with_what_it_allocated(tmp_path):
         reserved = ratio if number else None  # not planned for a library
         book.add("random_plan_for_card", ratio, number=number, network="plain, residual", reserved=reserved, **names)
     sentence = on_cards(tmp_path)
-    assert sentence.endswith("at most 15% more, for 40.0% of 5 stages if they were made without a GPU")
+    assert sentence.endswith("at most 15% more, in 40.0% of 5 stages planned without a GPU")
     assert card_table(tmp_path).splitlines()[-1] == "| without a GPU | plain | 5 | 2 | 2 | 0.9 | 1 | 1.2 | 1 of 4 |"
 
     on_gpu = [record.model_copy(update={"device": "cuda"}).model_dump_json() for record in book.records[1:3]]
     (tmp_path / "gpu").mkdir()
     (tmp_path / "gpu" / FOR_CARDS).write_text("\n".join(on_gpu))
-    assert on_cards(tmp_path) == sentence + " and 50.0% of 2 stages if they were made on the GPU"
+    assert on_cards(tmp_path) == sentence + " and in 50.0% of 2 stages planned on the GPU"
     assert card_table(tmp_path).splitlines()[-1] == "| on the GPU | plain | 2 | 1 | 1 | 0.99 | 0.995 | 1 | 1 of 2 |"
 
 

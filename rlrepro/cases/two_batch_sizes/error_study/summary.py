@@ -26,8 +26,8 @@ def sentence(results: str | Path) -> str:
     updates = len({stage.setting["number"] for stage in stages})
     return (
         f"We planned {updates:,} random updates of random networks, and then ran them. For {close:.1%} of their "
-        f"{len(stages):,} stages, the planned memory of the tensors is within 1% of what was measured; with the margin, "
-        f"{below or 'none'} was planned too small"
+        f"{len(stages):,} stages, the planned memory of the tensors is within 1% of what was measured; with the "
+        f"margin, {below or 'none'} was planned too small"
     )
 
 
@@ -39,13 +39,13 @@ def on_cards(results: str | Path) -> str:
     cards = " and ".join(sorted({stage.setting["card"] for stages in plans.values() for stage in stages}))
     updates = len({stage.setting["number"] for stages in plans.values() for stage in stages})
     right = " and ".join(
-        f"{sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages):.1%} of {len(stages):,} stages if they were "
-        f"made {place}"
+        f"in {sum(1 <= stage.value <= CLOSE for stage in stages) / len(stages):.1%} of {len(stages):,} stages planned "
+        f"{place}"
         for place, stages in plans.items()
     )
     return (
         f"On an {cards}, {updates:,} larger ones were measured. Plans have what was allocated there, and at most "
-        f"{CLOSE - 1:.0%} more, for {right}"
+        f"{CLOSE - 1:.0%} more, {right}"
     )
 
 
