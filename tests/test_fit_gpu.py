@@ -213,6 +213,17 @@ def test_attention_in_half_precision_is_that_of_cudnn_unless_its_heads_are_padde
         assert (margin > in_float32) == (width == 4)  # the flash kernel adds up gradients in float32
 
 
+def test_the_gradient_of_a_softmax_takes_a_copy_on_a_gpu():
+    def margin(device):
+        def step(rows):
+            (rows.softmax(-1) * rows.detach()).sum().backward()
+
+        plan = plan_update(lambda: torch.zeros(1024, 1024, device=device, requires_grad=True), step, device=device)
+        return plan.needed["update"] - plan.stages["update"]
+
+    assert margin("cuda") > 1024 * 1024 * 4 > margin("cpu")
+
+
 def test_dropout_keeps_a_mask_of_bools_on_a_gpu():
     def kept(device):
         def make():

@@ -6,6 +6,7 @@
 - Attention: the backward pass adds up gradients of blocks in float32: in torch's memory-efficient kernel, and in the
   flash kernel, which torch uses where it has to pad heads in half precision
   (aten/src/ATen/native/transformers/cuda: mem_eff_attention/kernel_backward.h and flash_attn/flash_api.cpp).
+- The gradient of a softmax: the product of its two arguments (aten/src/ATen/native/cuda/SoftMax.cu).
 - Sums over rows: see gpu_reductions.py. Dropout, which is fused, needs nothing.
 """
 
@@ -20,6 +21,7 @@ CONVOLUTION, CONVOLUTION_BACKWARD = torch.ops.aten.convolution.default, torch.op
 ATTENTION_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default  # what a CPU plans
 DROPOUT = frozenset({torch.ops.aten.native_dropout.default, torch.ops.aten.native_dropout_backward.default})
 CONVOLUTIONS = frozenset({CONVOLUTION, CONVOLUTION_BACKWARD})
+SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 BLOCK = 64  # rows and columns of a block of gradients in the memory-efficient kernel
 FLASH_ROWS, FLASH_COLUMNS, FLASH_WIDTH = 128, 32, 8  # the flash kernel rounds up to these; the last one pads
 
@@ -28,7 +30,8 @@ def estimated(device: str, measured_on: torch.device) -> frozenset:
     """The operators to estimate in a plan for "cpu" or "cuda", if the others are measured on that device."""
     if device == "cpu":
         return frozenset()
-    return REDUCTIONS | DROPOUT | {ATTENTION_BACKWARD} | (CONVOLUTIONS if measured_on.type == "cpu" else frozenset())
+    unless_measured = CONVOLUTIONS | {SOFTMAX_BACKWARD} if measured_on.type == "cpu" else frozenset()
+    return REDUCTIONS | DROPOUT | {ATTENTION_BACKWARD} | unless_measured
 
 
 def temporary_bytes(func, args, result) -> int:
@@ -36,6 +39,8 @@ def temporary_bytes(func, args, result) -> int:
     if func in REDUCTIONS:
         copied = _bytes_when_cast(args[0], result.dtype)
         return copied + buffer_bytes(*args[:2], dtype=result.dtype if copied else None)
+    if func is SOFTMAX_BACKWARD:
+        return _bytes(args[0])
     if func in DROPOUT or args[0].dtype is torch.float64:
         return 0
     if func is ATTENTION_BACKWARD:
