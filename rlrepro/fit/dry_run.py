@@ -141,13 +141,15 @@ class DryRun:
         self.count_temporary(temporary)
         return result
 
-    def count_temporary(self, size: int) -> None:
-        """Count that an operator needs that many bytes on top of its results."""
+    def count_temporary(self, size: int, workspace: int = 0) -> None:
+        """Count that an operator needs that many bytes on top of its results; `workspace` of them, at most, are one
+        block, and the rest is another."""
         workspaces = sum(self._operators.workspace_bytes[library] for library, _ in self._workspaces)
         live = self.count.live_bytes + size + workspaces
         self.with_temporaries = max(self.with_temporaries, live)
         if self._trace:
-            self._trace.record_temporary(size)
+            workspace = min(workspace, size)
+            self._trace.record_temporary(workspace, size - workspace)
 
     @staticmethod
     def _with_sizes(parts, sizes):

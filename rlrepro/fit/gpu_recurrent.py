@@ -25,9 +25,10 @@ WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projectio
 
 @contextmanager
 def recurrent_on_gpu(needs: Callable, holds: Callable):
-    """In this context, recurrent layers are planned as cuDNN runs them. `needs(size)` is called with the bytes that one
-    needs on top of its results; `holds(tensors)` is whether the GPU has any of them. Packed sequences, and layers in
-    host memory or without cuDNN, are left as they are."""
+    """In this context, recurrent layers are planned as cuDNN runs them. `needs(size, workspace)` is called with the
+    bytes that a pass needs on top of its results, and with those of the block that each pass allocates among them.
+    `holds(tensors)` is whether the GPU has any of them. Packed sequences, and layers in host memory or without cuDNN,
+    are left as they are."""
 
     def call(name, original, sequence, states, *others):
         is_packed = isinstance(states, torch.Tensor) and not states.is_floating_point()
@@ -57,8 +58,13 @@ def _call(needs, name, original, sequence, states, weights, *options):
     rows, steps = sequence.shape[:2] if batch_first else sequence.shape[1::-1]
     sizes = layers, states[0].shape[-1], steps, rows, sequence.shape[-1]
     predict = partial(predicted_bytes, KINDS[name], tensors[0].dtype, *sizes)
+    workspace = directions * predict("training")
+
+    def needed(column: str, results=(), copied: int = 0) -> None:
+        needs(max(0, directions * predict(column) - _bytes(results)) + copied, workspace)
+
     output, *last = _Layer.apply(
-        lambda column, results=(), copied=0: needs(max(0, directions * predict(column) - _bytes(results)) + copied),
+        needed,
         directions * predict("reserve"),
         (steps, rows, directions * sizes[1]),
         batch_first,

@@ -24,11 +24,13 @@ class AllocationTrace:
             self._sizes[address] = self._count, size + delta
             self.events.append(self._sizes[address])
 
-    def record_temporary(self, size: int) -> None:
-        """Record that an operator allocated `size` bytes and freed them."""
-        if size:
-            self.changed(-1, size, created=True)
-            self.changed(-1, -size, created=False)
+    def record_temporary(self, *sizes: int) -> None:
+        """Record that an operator allocated blocks of these sizes, and freed them."""
+        before = self._count
+        for size in filter(None, sizes):
+            self._count += 1
+            self.events.append((self._count, size))
+        self.events.extend((name, 0) for name in range(before + 1, self._count + 1))
 
 
 @dataclass(frozen=True)
