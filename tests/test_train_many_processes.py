@@ -161,6 +161,25 @@ def test_an_interrupted_call_leaves_no_process_of_a_run(signal_name, kind, tmp_p
     assert len(noted(tmp_path)) >= 2 and not left, left
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_fork_whose_parent_has_already_ended_ends_too():
+    script = """
+import os
+from rlrepro.fixes.train_many import worker_main
+
+worker_main._end_forks()
+for has_ended in (False, True):
+    if has_ended:
+        os.getppid = lambda: 1
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS)
+    assert completed.stdout.split() == ["0", "1"], completed.stderr
+
+
 def fork(ending):
     child = os.fork()
     if child:

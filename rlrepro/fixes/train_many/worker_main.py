@@ -93,10 +93,15 @@ def _end_forks() -> None:
     """On Linux, let the processes that this thread forks end with this process. Those of other threads are left alone,
     since they would end with their thread."""
     if sys.platform == "linux":
-        thread, prctl = threading.get_ident(), ctypes.CDLL(None).prctl
-        os.register_at_fork(
-            after_in_child=lambda: threading.get_ident() == thread and prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        )
+        thread, prctl, parent = threading.get_ident(), ctypes.CDLL(None).prctl, [os.getpid()]
+
+        def end_with_parent():
+            if threading.get_ident() == thread:
+                prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() != parent[0]:  # which ended before it could be told
+                    os._exit(1)
+
+        os.register_at_fork(before=lambda: parent.__setitem__(0, os.getpid()), after_in_child=end_with_parent)
 
 
 def seed_everything(seed: int) -> None:
