@@ -10,7 +10,7 @@ from torch.nn import functional
 from rlrepro.cases.two_batch_sizes.error_study.summary import random_updates
 from rlrepro.cases.two_batch_sizes.error_study.updates import random_update
 from rlrepro.fit import gpu_reductions, plan_update
-from rlrepro.fit.gpu_recurrent import LARGE, _measured, predicted_bytes
+from rlrepro.fit.gpu_recurrent import LARGE, _measured, reserve_bytes, workspace_bytes
 from rlrepro.fit.matrix_products import LARGEST as WORKSPACES
 from rlrepro.fit.update_planner import RESERVE
 
@@ -158,22 +158,22 @@ def test_convolutions_copy_to_channels_last_except_in_float64():
 
 def test_recurrent_layers_need_what_was_measured():
     for row in _measured():
-        sizes = (row[name] for name in ("layers", "hidden", "steps", "rows"))
-        sizes = (row["kind"], getattr(torch, row["dtype"]), *sizes, 4)
-        for column in ("reserve", "training", "inference", "backward"):
+        names = ("layers", "directions", "hidden", "steps", "rows", "inputs")
+        sizes = (row["kind"], getattr(torch, row["dtype"]), *(row[name] for name in names))
+        for column in ("training", "evaluation"):
             if row[column] > LARGE:
-                assert 1 - 1e-6 <= predicted_bytes(*sizes, column) / row[column] <= 1.1, (sizes, column)
+                planned = workspace_bytes(*sizes, training=column == "training")
+                assert 1 - 1e-6 <= planned / row[column] <= 1.1, (sizes, column)
 
 
-def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace_in_each_direction():
+def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace():
     plan = planned(lambda: nn.GRU(4, 16, num_layers=2, bidirectional=True, batch_first=True), 512, 16, 4)
-    reserve, training = (
-        2 * predicted_bytes("GRU", torch.float32, 2, 16, 16, 512, 4, column) for column in ("reserve", "training")
-    )
-    outputs = 512 * 16 * 32 * 4
-    assert plan.stages["update"] > reserve + outputs
+    sizes = "GRU", torch.float32, 2, 2, 16, 16, 512
+    outputs, sequence = 512 * 16 * 32 * 4, 512 * 16 * 4 * 4
+    assert plan.stages["update"] > reserve_bytes(*sizes) + outputs
     margin = plan.needed["update"] / (1 + RESERVE) - plan.stages["update"]
-    assert 0.9 * training < margin < training  # step by step, as on a CPU, its products would have those of cuBLAS
+    # step by step, as on a CPU, its products would have those of cuBLAS
+    assert 0.9 * workspace_bytes(*sizes, 4) < margin < workspace_bytes(*sizes, 4) + outputs + sequence
 
 
 @pytest.mark.parametrize("width, dropout, is_fused", [(8, 0.0, True), (8, 0.1, True), (2, 0.0, False)])

@@ -4,8 +4,8 @@ The tensors are torch's FakeTensors. They are counted as by VirtualCard, so a pl
 """
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -57,7 +57,7 @@ class DryRun:
     def __init__(self, *, copied_to_card: bool, operators: OperatorMemory, count: StorageCount | None = None):
         self.fake = FakeTensorMode(allow_non_fake_inputs=True)
         self.count = count or StorageCount(None, torch.device("cpu"))
-        self.with_temporaries = 0
+        self.with_temporaries = self._temporary = 0
         self._stack = self._trace = None
         self._operators, self._copied = operators, copied_to_card
         self._workspaces = set(operators.workspaces)  # of matrix products, so far
@@ -72,7 +72,7 @@ class DryRun:
         if self._copied:
             self._stack.enter_context(attention_on_gpu(self.count.holds))
             self._stack.enter_context(dropout_on_gpu())
-            self._stack.enter_context(recurrent_on_gpu(self.count_temporary, self.count.holds))
+            self._stack.enter_context(recurrent_on_gpu(self.temporary, self.count.holds))
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", r"std\(\): degrees of freedom")  # the search may try a minibatch of one
         for context in (settings, fake_tensors_to_numpy(), self.fake, self.count, _Operators(self), conversion):
@@ -128,28 +128,33 @@ class DryRun:
         if func in REDUCED_LOSSES and not result.dim():
             result = result.new_empty(args[0].numel()).as_strided((), ())
         is_estimated, used = func in self._operators.estimated, workspaces(func) - self._workspaces
-        temporary = 0 if is_estimated else self._operators.temporary_bytes(func, args, kwargs)
-        if (is_estimated or temporary or used) and not self.count.holds((args, kwargs, result)):
+        blocks = () if is_estimated else (self._operators.temporary_bytes(func, args, kwargs),)
+        if (is_estimated or any(blocks) or used) and not self.count.holds((args, kwargs, result)):
             return result  # of an operator in host memory
         if is_estimated:
-            temporary = gpu_estimates.temporary_bytes(func, args, result)
+            blocks = gpu_estimates.temporary_blocks(func, args, result)
         for library, thread in used:
             self._workspaces.add((library, thread))
             if self._trace:
                 address = -1 - len(self._workspaces)
                 self._trace.changed(address, self._operators.workspace_bytes[library], created=True)
-        self.count_temporary(temporary)
-        return result
+        with self.temporary(*blocks):
+            return result
 
-    def count_temporary(self, size: int, workspace: int = 0) -> None:
-        """Count that an operator needs that many bytes on top of its results; `workspace` of them, at most, are one
-        block, and the rest is another."""
-        workspaces = sum(self._operators.workspace_bytes[library] for library, _ in self._workspaces)
-        live = self.count.live_bytes + size + workspaces
-        self.with_temporaries = max(self.with_temporaries, live)
-        if self._trace:
-            workspace = min(workspace, size)
-            self._trace.record_temporary(workspace, size - workspace)
+    @contextmanager
+    def temporary(self, *sizes: int) -> Iterator[None]:
+        """A context in which an operator has blocks of these bytes in use, on top of its results."""
+        names = [self._trace.allocate(size) for size in sizes if size] if self._trace else []
+        self._temporary += sum(sizes)
+        try:
+            yield
+        finally:
+            workspaces = sum(self._operators.workspace_bytes[library] for library, _ in self._workspaces)
+            in_use = self.count.live_bytes + self._temporary + workspaces
+            self.with_temporaries = max(self.with_temporaries, in_use)
+            self._temporary -= sum(sizes)
+            for name in names:
+                self._trace.free(name)
 
     @staticmethod
     def _with_sizes(parts, sizes):

@@ -3,7 +3,7 @@
 - cuDNN's convolutions: except in float64, its kernels for tensor cores read and write channels last. With torch's
   default layout, it copies each argument and the result. For some gradients it chooses kernels that need more, and for
   some sizes others that need less: only a GPU can tell.
-- Attention: the backward pass adds up gradients of blocks in float32: in torch's memory-efficient kernel, and in the
+- Attention: the backward pass adds up gradients in float32: in torch's memory-efficient kernel, in cuDNN's, and in the
   flash kernel, which torch uses where it has to pad heads in half precision
   (aten/src/ATen/native/transformers/cuda: mem_eff_attention/kernel_backward.h and flash_attn/flash_api.cpp).
 - The gradient of a softmax: the product of its two arguments (aten/src/ATen/native/cuda/SoftMax.cu).
@@ -23,6 +23,7 @@ DROPOUT = frozenset({torch.ops.aten.native_dropout.default, torch.ops.aten.nativ
 CONVOLUTIONS = frozenset({CONVOLUTION, CONVOLUTION_BACKWARD})
 SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 BLOCK = 64  # rows and columns of a block of gradients in the memory-efficient kernel
+BLOCK_BYTES = 4 * BLOCK**2 + 16  # with a lock and a counter
 FLASH_ROWS, FLASH_COLUMNS, FLASH_WIDTH = 128, 32, 8  # the flash kernel rounds up to these; the last one pads
 
 
@@ -34,38 +35,40 @@ def estimated(device: str, measured_on: torch.device) -> frozenset:
     return REDUCTIONS | DROPOUT | {ATTENTION_BACKWARD} | unless_measured
 
 
-def temporary_bytes(func, args, result) -> int:
-    """The bytes that one of these operators needs."""
+def temporary_blocks(func, args, result) -> tuple[int, ...]:
+    """The bytes of each block of memory that one of these operators needs."""
     if func in REDUCTIONS:
         copied = _bytes_when_cast(args[0], result.dtype)
-        return copied + buffer_bytes(*args[:2], dtype=result.dtype if copied else None)
+        return copied, buffer_bytes(*args[:2], dtype=result.dtype if copied else None)
     if func is SOFTMAX_BACKWARD:
-        return _bytes(args[0])
+        return (_bytes(args[0]),)
     if func in DROPOUT or args[0].dtype is torch.float64:
-        return 0
+        return ()
     if func is ATTENTION_BACKWARD:
-        _, query, key = args[:3]
-        *heads, _, width = query.shape
-        if query.element_size() == 2:
-            padded = _round_up(width, FLASH_WIDTH)  # else cuDNN's kernel
-            return 0 if width == padded else flash_bytes(query) + _bytes(*args[:4]) // width * padded
-        blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
-        return prod(heads) * blocks * BLOCK**2 * 4
+        return attention_blocks(*args[:3])
     if func is CONVOLUTION_BACKWARD:
         note("cuDNN may choose a kernel that needs more for gradients of convolutions; a plan on the GPU measures it")
     if args[0].is_contiguous(memory_format=torch.channels_last):
-        return 0
+        return ()
     if func is CONVOLUTION:
-        return _bytes(result, *args[:2])
+        return (_bytes(result, *args[:2]),)
     gradient, inputs, weight = args[:3]  # the gradients of the input and of the weight, one after the other
-    return _bytes(gradient, weight, inputs)
+    return (_bytes(gradient, weight, inputs),)
 
 
-def flash_bytes(query: torch.Tensor) -> int:
-    """Bytes in which the flash kernel's backward pass adds up gradients: float32 numbers, and a sum for each row."""
+def attention_blocks(gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> tuple[int, ...]:
+    """Bytes of each block of attention's backward pass: copies of arguments and, in the flash kernel, results with
+    padded heads; a sum for each row of `gradient`; and what gradients are added up in."""
     *heads, steps, width = query.shape
-    columns = _round_up(_round_up(width, FLASH_WIDTH), FLASH_COLUMNS)
-    return prod(heads) * _round_up(steps, FLASH_ROWS) * (columns + 1) * 4
+    if query.element_size() == 4:  # the memory-efficient kernel
+        blocks = ceil(key.shape[-2] / BLOCK) * ceil(width / BLOCK)
+        return _bytes(gradient), prod(heads) * steps * 4, prod(heads) * blocks * BLOCK_BYTES
+    padded = _round_up(width, FLASH_WIDTH)
+    if width == padded:  # cuDNN's kernel
+        return (prod(heads) * steps * (width + 1) * 4,)
+    copied = _bytes(gradient) // width * padded
+    rows = prod(heads) * _round_up(steps, FLASH_ROWS)
+    return *[copied] * 6, rows * 4, rows * _round_up(padded, FLASH_COLUMNS) * 4
 
 
 def _bytes_when_cast(values: torch.Tensor, dtype: torch.dtype) -> int:

@@ -1,51 +1,61 @@
-"""Measures on this machine's GPU what recurrent layers allocate there, and writes the file that `gpu_recurrent` reads:
-`python -m rlrepro.fit.measure_recurrent`."""
+"""Measures on this machine's GPU what cuDNN's recurrent layers need there while they run, and writes the file that
+`gpu_recurrent` reads: `python -m rlrepro.fit.measure_recurrent`."""
 
 import itertools
 import json
+from math import ceil
 
 import torch
 from torch import nn
 
-from rlrepro.fit.gpu_recurrent import INPUTS, MEASURED
+from rlrepro.fit.gpu_recurrent import MEASURED
 
-KINDS, LAYERS, HIDDEN, STEPS, ROWS = ("RNN", "GRU", "LSTM"), (1, 2), (16, 64), (4, 16, 48), (37, 512, 4096, 9000)
-DTYPES = ("float32", "float64", "bfloat16", "float16")
-COLUMNS = ("kind", "layers", "hidden", "steps", "rows", "dtype", "reserve", "training", "inference", "backward")
+SIZES = {
+    "kind": ("RNN", "GRU", "LSTM"),
+    "layers": (1, 2),
+    "directions": (1, 2),
+    "inputs": (4, 64),
+    "hidden": (16, 64, 256),
+    "steps": (4, 48),
+    "rows": (64, 1000, 8000),
+    "dtype": ("float32", "float64", "bfloat16", "float16"),
+}
+COLUMNS = (*SIZES, "training", "evaluation")
+BLOCK = 512  # of the allocator
 
 
-def measured(kind: str, layers: int, hidden: int, steps: int, rows: int, dtype: str) -> tuple[int, ...]:
-    """Bytes: the reserve; what a forward pass needs on top of its results in training, and without gradients; what a
-    backward pass needs with its results."""
+def workspaces(
+    kind: str, layers: int, directions: int, inputs: int, hidden: int, steps: int, rows: int, dtype: str
+) -> tuple[int, int]:
+    """Bytes of the workspace of a pass in training, forward or backward, and of a forward pass in evaluation."""
     options = {"device": "cuda", "dtype": getattr(torch, dtype)}
-    layer = getattr(nn, kind)(INPUTS, hidden, num_layers=layers, batch_first=True, **options)
-    sequence = torch.randn(rows, steps, INPUTS, requires_grad=True, **options)
-    state_bytes = (2 if kind == "LSTM" else 1) * layers * rows * hidden * options["dtype"].itemsize  # saved zeros
-
+    layer = getattr(nn, kind)(inputs, hidden, layers, bidirectional=directions == 2, **options)
+    sequence, state = (
+        torch.zeros(*shape, **options) for shape in ((steps, rows, inputs), (layers * directions, rows, hidden))
+    )
+    states = (state, state) if kind == "LSTM" else state
+    training = _freed_by(lambda: layer(sequence, states))
+    layer.eval()
     with torch.no_grad():
-        _, inference, held = _peak_of(lambda: layer(sequence)[0])
-    output, training, kept = _peak_of(lambda: layer(sequence)[0])
-    gradient = torch.ones_like(output)
-    output.backward(gradient, retain_graph=True)  # creates the gradients
-    backward = _peak_of(lambda: output.backward(gradient))[1]
-    return kept - output.nbytes - state_bytes, training - kept, inference - held, backward
+        evaluation = _freed_by(lambda: layer(sequence, states))
+    weights = sum(weight.nbytes for weight in layer.parameters()) if dtype == "bfloat16" else 0  # copied, then freed
+    return training, evaluation - ceil(weights / BLOCK) * BLOCK
 
 
-def _peak_of(call) -> tuple[object, int, int]:
-    """The result of a call, after a first one; its peak and what it leaves in use, in bytes above the level before."""
-    if not torch.is_grad_enabled():
-        call()
+def _freed_by(call) -> int:
+    """The bytes that a call takes and frees: its peak above what it leaves in use."""
+    call()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
     result = call()
     torch.cuda.synchronize()
-    return result, torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before
+    freed = torch.cuda.max_memory_allocated() - torch.cuda.memory_allocated()
+    del result
+    return freed
 
 
 def main() -> None:
-    sizes = itertools.product(KINDS, LAYERS, HIDDEN, STEPS, ROWS, DTYPES)
-    rows = [(*size, *measured(*size)) for size in sizes]
+    rows = [(*sizes, *workspaces(*sizes)) for sizes in itertools.product(*SIZES.values())]
     gpu = f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
     MEASURED.write_text(json.dumps({"measured_on": gpu, "columns": COLUMNS, "rows": rows}))
 

@@ -18,19 +18,18 @@ class AllocationTrace:
         """Record that a storage grew by `delta` bytes, or shrank. This replaces `StorageCount.changed`."""
         name, size = self._sizes.pop(address, (None, 0))
         if size:
-            self.events.append((name, 0))
+            self.free(name)
         if size + delta > 0:
-            self._count += 1
-            self._sizes[address] = self._count, size + delta
-            self.events.append(self._sizes[address])
+            self._sizes[address] = self.allocate(size + delta), size + delta
 
-    def record_temporary(self, *sizes: int) -> None:
-        """Record that an operator allocated blocks of these sizes, and freed them."""
-        before = self._count
-        for size in filter(None, sizes):
-            self._count += 1
-            self.events.append((self._count, size))
-        self.events.extend((name, 0) for name in range(before + 1, self._count + 1))
+    def allocate(self, size: int) -> int:
+        """Record that a block of that size was allocated, and return its name."""
+        self._count += 1
+        self.events.append((self._count, size))
+        return self._count
+
+    def free(self, name: int) -> None:
+        self.events.append((name, 0))
 
 
 @dataclass(frozen=True)

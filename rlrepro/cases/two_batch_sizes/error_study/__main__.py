@@ -14,7 +14,7 @@ from rlrepro.evidence.records import RecordBook, Records, read_records
 from rlrepro.lab import resolve_device, this_machine
 
 RESULTS = Path(__file__).parents[4] / "results"
-UPDATES = 500
+UPDATES = 800
 
 
 def measure(book: RecordBook, update: RandomUpdate) -> None:
