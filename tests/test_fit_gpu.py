@@ -10,7 +10,7 @@ from torch.nn import functional
 from rlrepro.cases.two_batch_sizes.error_study.summary import random_updates
 from rlrepro.cases.two_batch_sizes.error_study.updates import random_update
 from rlrepro.fit import gpu_reductions, plan_update
-from rlrepro.fit.gpu_recurrent import LARGE, _measured, reserve_bytes, workspace_bytes
+from rlrepro.fit.gpu_estimates import attention_blocks
 from rlrepro.fit.matrix_products import LARGEST as WORKSPACES
 from rlrepro.fit.update_planner import RESERVE
 
@@ -118,6 +118,13 @@ def test_what_torch_allocates_for_a_plain_network_is_planned_to_the_block(number
     assert 0 <= planned.reserved_bytes - on_card.setting["reserved"] <= 2 * MIB  # a segment of small blocks
 
 
+@NO_GPU
+@pytest.mark.parametrize("number", [5, 9, 16, 30, 156, 171, 211, 447])
+def test_reserved_memory_of_attention_and_recurrent_layers_is_exact(number):
+    (on_card,) = random_updates(RESULTS).where("two_batch_sizes.random_update_on_card", number=number)
+    assert random_update(number, "cuda").plan().reserved().reserved_bytes == on_card.setting["reserved"]
+
+
 @pytest.mark.parametrize(
     "shape, dims, dtype, mib",
     [
@@ -156,24 +163,18 @@ def test_convolutions_copy_to_channels_last_except_in_float64():
         assert without_copies == pytest.approx(0, abs=2)
 
 
-def test_recurrent_layers_need_what_was_measured():
-    for row in _measured():
-        names = ("layers", "directions", "hidden", "steps", "rows", "inputs")
-        sizes = (row["kind"], getattr(torch, row["dtype"]), *(row[name] for name in names))
-        for column in ("training", "evaluation"):
-            if row[column] > LARGE:
-                planned = workspace_bytes(*sizes, training=column == "training")
-                assert 1 - 1e-6 <= planned / row[column] <= 1.1, (sizes, column)
-
-
-def test_a_recurrent_layer_keeps_its_reserve_and_needs_a_workspace():
-    plan = planned(lambda: nn.GRU(4, 16, num_layers=2, bidirectional=True, batch_first=True), 512, 16, 4)
-    sizes = "GRU", torch.float32, 2, 2, 16, 16, 512
-    outputs, sequence = 512 * 16 * 32 * 4, 512 * 16 * 4 * 4
-    assert plan.stages["update"] > reserve_bytes(*sizes) + outputs
-    margin = plan.needed["update"] / (1 + RESERVE) - plan.stages["update"]
-    # step by step, as on a CPU, its products would have those of cuBLAS
-    assert 0.9 * workspace_bytes(*sizes, 4) < margin < workspace_bytes(*sizes, 4) + outputs + sequence
+@pytest.mark.parametrize(
+    "shape, dtype, blocks",  # as an H200's allocator recorded them
+    [
+        ((1280, 1, 9, 4), torch.float32, (184_320, 46_080, 20_992_000)),
+        ((928, 4, 6, 2), torch.bfloat16, (*[356_352] * 6, 1_900_544, 60_817_408)),
+        ((5088, 1, 6, 8), torch.bfloat16, (1_099_264,)),
+        ((5056, 1, 3, 8), torch.bfloat16, (546_304,)),
+    ],
+)
+def test_the_backward_pass_of_attention_takes_these_blocks(shape, dtype, blocks):
+    heads = torch.empty(shape, dtype=dtype, device="meta")
+    assert attention_blocks(heads, heads, heads) == blocks
 
 
 @pytest.mark.parametrize("width, dropout, is_fused", [(8, 0.0, True), (8, 0.1, True), (2, 0.0, False)])

@@ -24,6 +24,7 @@ CONVOLUTIONS = frozenset({CONVOLUTION, CONVOLUTION_BACKWARD})
 SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 BLOCK = 64  # rows and columns of a block of gradients in the memory-efficient kernel
 BLOCK_BYTES = 4 * BLOCK**2 + 16  # with a lock and a counter
+CUDNN_BYTES = 256  # of cuDNN's attention, besides its sums
 FLASH_ROWS, FLASH_COLUMNS, FLASH_WIDTH = 128, 32, 8  # the flash kernel rounds up to these; the last one pads
 
 
@@ -65,7 +66,7 @@ def attention_blocks(gradient: torch.Tensor, query: torch.Tensor, key: torch.Ten
         return _bytes(gradient), prod(heads) * steps * 4, prod(heads) * blocks * BLOCK_BYTES
     padded = _round_up(width, FLASH_WIDTH)
     if width == padded:  # cuDNN's kernel
-        return (prod(heads) * steps * (width + 1) * 4,)
+        return (prod(heads) * steps * (width + 1) * 4 + CUDNN_BYTES,)
     copied = _bytes(gradient) // width * padded
     rows = prod(heads) * _round_up(steps, FLASH_ROWS)
     return *[copied] * 6, rows * 4, rows * _round_up(padded, FLASH_COLUMNS) * 4

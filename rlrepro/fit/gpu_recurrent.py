@@ -78,9 +78,6 @@ class _Layer(torch.autograd.Function):
             last = [torch.empty_like(state) for state in tensors[:states]]
             # torch.nn does not keep weights of this dtype in one block
             copied = [_block(sequence, tensors[states:])] if sequence.dtype is torch.bfloat16 else []
-            if not any(ctx.needs_input_grad):
-                with temporary(workspace, reserve_bytes):
-                    return output, *last
             with temporary(workspace):
                 reserve = sequence.new_empty(reserve_bytes, dtype=torch.uint8)
         ctx.set_materialize_grads(False)

@@ -1,0 +1,137 @@
+"""Plans of recurrent layers, as cuDNN runs them on a GPU: the byte counts are an H200's."""
+
+import pytest
+import torch
+from torch import nn
+
+from rlrepro.fit import plan_update
+from rlrepro.fit.gpu_recurrent import LARGE, _measured, reserve_bytes, workspace_bytes
+from rlrepro.fit.update_planner import RESERVE
+
+LAYERS = {  # (kind, dtype, layers, directions, hidden, steps, rows), inputs, dropout: (workspace, reserve)
+    ("LSTM", "float32", 1, 1, 64, 48, 1000, 2, 0.0): (268_944_448, 61_440_256),
+    ("LSTM", "float64", 1, 2, 48, 6, 777, 5, 0.0): (49_356_768, 17_902_336),
+    ("GRU", "float64", 2, 2, 48, 6, 777, 5, 0.0): (64_224_608, 46_545_664),
+    ("RNN", "bfloat16", 3, 1, 32, 16, 3000, 8, 0.0): (41_520_832, 15_360_256),
+    ("LSTM", "float16", 3, 2, 48, 6, 777, 5, 0.3): (68_101_184, 15_440_896),
+    ("GRU", "float32", 2, 1, 48, 6, 777, 5, 0.3): (35_853_216, 11_664_608),
+    ("LSTM", "float64", 3, 1, 64, 12, 2000, 2, 0.3): (130_673_536, 209_280_256),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+def test_layers_that_were_not_fitted_to_are_predicted(layer):
+    kind, dtype, *sizes, inputs, dropout = layer
+    workspace, reserve = LAYERS[layer]
+    assert abs(reserve_bytes(kind, getattr(torch, dtype), *sizes, dropout) - reserve) < 512  # the allocator's unit
+    predicted = workspace_bytes(kind, getattr(torch, dtype), *sizes, inputs, dropout=dropout)
+    assert 0.95 < predicted / workspace < 1.05
+
+
+def test_layers_need_what_was_measured():
+    names = ("layers", "directions", "hidden", "steps", "rows", "inputs")
+    for row in _measured():
+        sizes = (row["kind"], getattr(torch, row["dtype"]), *(row[name] for name in names))
+        for column in ("training", "evaluation"):
+            if row[column] > LARGE:
+                planned = workspace_bytes(*sizes, training=column == "training")
+                assert 1 - 1e-6 <= planned / row[column] <= 1.1, (sizes, column)
+
+
+ROWS, STEPS, INPUTS, HIDDEN = 512, 16, 4, 16
+OUTPUTS, SEQUENCE = ROWS * STEPS * HIDDEN * 4, ROWS * STEPS * INPUTS * 4
+
+
+def planned(run, **options):
+    """(live tensors, and what is needed on top of them) of a pass of a GRU with two layers."""
+
+    def make():
+        with torch.device("cuda"):
+            return nn.GRU(INPUTS, HIDDEN, num_layers=2, batch_first=True, **options)
+
+    plan = plan_update(make, lambda layer: run(layer, torch.zeros(ROWS, STEPS, INPUTS, device="cuda")), device="cuda")
+    return plan.stages["update"], plan.needed["update"] / (1 + RESERVE) - plan.stages["update"]
+
+
+def test_an_update_allocates_these_blocks_in_this_order():
+    """As an H200's allocator recorded them, without those of a few KiB."""
+    rows, steps, inputs, hidden = 1000, 48, 2, 64
+
+    def make():
+        with torch.device("cuda"):
+            return nn.LSTM(inputs, hidden, batch_first=True), torch.zeros(rows, steps, inputs)
+
+    def update(state):
+        layer, sequence = state
+        layer.zero_grad()
+        layer(sequence)[0][:, -1].sum().backward()
+
+    state, sequence, outputs, weights = (
+        4 * size for size in (rows * hidden, rows * steps * inputs, rows * steps * hidden, 4 * hidden * (hidden + 4))
+    )
+    workspace = workspace_bytes("LSTM", torch.float32, 1, 1, hidden, steps, rows, inputs)
+    forward = [state, state, sequence, outputs, state, state, workspace, 61_440_256]
+    backward = [
+        outputs,
+        state,
+        state,
+        sequence,
+        outputs,
+        sequence,
+        state,
+        state,
+        workspace,
+        sequence,
+        weights,
+        workspace,
+    ]
+    events = plan_update(make, update, device="cuda").reserved()._events
+    sizes = [size for _, size in events if size > 2**15]
+    assert sizes[-len(forward + backward) :] == forward + backward
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+def test_an_update_keeps_the_reserve_and_needs_the_workspace(directions):
+    def update(layer, rows):
+        layer(rows)[0].square().mean().backward()
+
+    tensors, margin = planned(update, bidirectional=directions == 2)
+    sizes = "GRU", torch.float32, 2, directions, HIDDEN, STEPS, ROWS
+    assert tensors > reserve_bytes(*sizes) + directions * OUTPUTS
+    # step by step, as on a CPU, its products would have the workspaces of cuBLAS
+    workspace = workspace_bytes(*sizes, INPUTS)
+    assert 0.9 * workspace < margin < workspace + directions * OUTPUTS + SEQUENCE
+
+
+def test_without_gradients_a_layer_in_training_still_fills_a_reserve():
+    def run(layer, rows):
+        with torch.no_grad():
+            layer(rows)
+
+    (in_training, workspace), (in_evaluation, other) = (
+        planned(run),
+        planned(lambda layer, rows: run(layer.eval(), rows)),
+    )
+    sizes = "GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS
+    assert in_training - in_evaluation == reserve_bytes(*sizes)
+    for found, is_training in ((workspace, True), (other, False)):
+        expected = workspace_bytes(*sizes, INPUTS, training=is_training) + SEQUENCE
+        assert found == pytest.approx(expected, rel=0.001)
+
+
+def test_weights_in_bfloat16_are_copied():
+    """torch.nn keeps the others in one block, which cuDNN reads."""
+
+    def extra(dtype):
+        def make():
+            return nn.LSTM(512, 512).to("cuda", dtype)
+
+        def run(layer):
+            with torch.no_grad():
+                layer(torch.zeros(1, 1, 512, device="cuda", dtype=dtype))
+
+        plan = plan_update(make, run, device="cuda")
+        return plan.stages["update"] - plan.stages["make"]
+
+    weights = 4 * (2 * 512 * 512 + 2 * 512) * 2
+    assert weights < extra(torch.bfloat16) < weights + 2**16 and extra(torch.float16) < 2**16
