@@ -114,9 +114,9 @@ def test_without_gradients_a_layer_in_training_still_fills_a_reserve():
     )
     sizes = "GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS
     assert in_training - in_evaluation == reserve_bytes(*sizes)
-    for found, is_training in ((workspace, True), (other, False)):
+    for size, is_training in ((workspace, True), (other, False)):
         expected = workspace_bytes(*sizes, INPUTS, training=is_training) + SEQUENCE
-        assert found == pytest.approx(expected, rel=0.001)
+        assert size == pytest.approx(expected, rel=0.001)
 
 
 def test_weights_in_bfloat16_are_copied():
@@ -135,3 +135,12 @@ def test_weights_in_bfloat16_are_copied():
 
     weights = 4 * (2 * 512 * 512 + 2 * 512) * 2
     assert weights < extra(torch.bfloat16) < weights + 2**16 and extra(torch.float16) < 2**16
+
+
+@pytest.mark.parametrize("units, is_noted", [(64, False), (128, True), (256, False)])
+def test_a_size_that_was_not_measured_is_noted(units, is_noted):
+    def make():
+        return nn.GRU(4, units).to("cuda")
+
+    plan = plan_update(make, lambda layer: layer(torch.zeros(8, 4, 4, device="cuda")), device="cuda")
+    assert any(f"{units} units" in note for note in plan.notes) == is_noted

@@ -19,11 +19,13 @@ import numpy as np
 import torch
 from torch import _VF
 
+from rlrepro.fit.marks import note
+
 MEASURED = Path(__file__).with_name("cudnn_recurrent.json")
 KINDS = {"rnn_tanh": "RNN", "rnn_relu": "RNN", "gru": "GRU", "lstm": "LSTM"}
 RESERVED = {"RNN": 1, "GRU": 6, "LSTM": 5}  # numbers that a layer keeps for its backward pass, for each of its outputs
 RESERVED_BYTES = 256  # besides
-MANY_HIDDEN = 256  # from here on, cuDNN has kernels that need far less; between 64 and 256, nothing was measured
+FEW_HIDDEN, MANY_HIDDEN = 64, 256  # cuDNN has kernels for the latter that need far less; others were not measured
 MIB, LARGE = 2**20, 16 * 2**20  # of fewer bytes, much is what the allocator rounds up
 WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projection
 
@@ -61,6 +63,8 @@ def _call(temporary, name, original, sequence, states, weights, *options):
         tensors = [tensor.half() for tensor in tensors]
     rows, steps = sequence.shape[:2] if batch_first else sequence.shape[1::-1]
     kind, dtype, hidden = KINDS[name], tensors[0].dtype, states[0].shape[-1]
+    if FEW_HIDDEN < hidden < MANY_HIDDEN:
+        note(f"cuDNN's workspace for recurrent layers of {hidden} units is planned at the most it may be")
     sizes = kind, dtype, layers, directions, hidden, steps, rows
     workspace = workspace_bytes(*sizes, sequence.shape[-1], training, dropout)
     reserve = reserve_bytes(*sizes, dropout) if training else 0
