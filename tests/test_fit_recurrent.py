@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.func import functional_call, grad
+from torch.utils.checkpoint import checkpoint
 
 from rlrepro.fit import plan_update
 from rlrepro.fit.gpu_recurrent import LARGE, _measured, reserve_bytes, workspace_bytes
@@ -144,3 +146,52 @@ def test_a_size_that_was_not_measured_is_noted(units, is_noted):
 
     plan = plan_update(make, lambda layer: layer(torch.zeros(8, 4, 4, device="cuda")), device="cuda")
     assert any(f"{units} units" in note for note in plan.notes) == is_noted
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpointed_layer_fills_its_reserve_in_the_backward_pass_only(use_reentrant):
+    def update(layer, rows, times=3):
+        rows = rows.requires_grad_()
+        outputs = [checkpoint(lambda x: layer(x)[0], rows, use_reentrant=use_reentrant) for _ in range(times)]
+        sum(output.square().mean() for output in outputs).backward()
+
+    (once, _), (thrice, margin) = planned(lambda *args: update(*args, times=1)), planned(update)
+    sizes = "GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS
+    assert once > reserve_bytes(*sizes) > (thrice - once) / 2 >= OUTPUTS
+    assert margin > 0.9 * workspace_bytes(*sizes, INPUTS)
+
+
+def test_a_layer_under_torch_func_is_planned_step_by_step_with_a_note():
+    def make():
+        return nn.GRU(4, 16).to("cuda")
+
+    def update(layer):
+        def loss(parameters):
+            return functional_call(layer, parameters, torch.zeros(8, 4, 4, device="cuda"))[0].sum()
+
+        grad(loss)(dict(layer.named_parameters()))
+
+    plan = plan_update(make, update, device="cuda")
+    assert any("torch.func" in note for note in plan.notes)
+
+
+def test_tensors_of_a_backward_pass_are_where_it_requests_them():
+    class OnDevice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, gradient):
+            torch.zeros(2**20, device=gradient.device)
+            return gradient
+
+    def peak(device):
+        plan = plan_update(
+            lambda: torch.zeros(8, requires_grad=True, device="cuda"),
+            lambda x: (OnDevice.apply(x.to(device)).sum().backward(), x + 1),
+            device="cuda",
+        )
+        return plan.stages["update"]
+
+    assert peak("cuda") > 2**22 > peak("cpu")

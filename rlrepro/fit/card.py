@@ -62,6 +62,15 @@ class CardCount(StorageCount):
         self.inside = was_inside
         return on_card
 
+    @contextmanager
+    def results_on(self, target: bool):
+        """A context in which results are on the GPU, or not."""
+        previous, self.target = self.target, target
+        try:
+            yield
+        finally:
+            self.target = previous
+
     def device_of(self, tensor: FakeTensor) -> torch.device:
         """The value of `tensor.device` in this run."""
         if self.inside or tensor.fake_mode.in_kernel_invocation or on_meta(tensor):
@@ -122,11 +131,8 @@ class CardDevice(TorchFunctionMode):
         return self._call(to_card, torch.Tensor.to, tensor, "cpu", dtype or tensor.dtype, copy=copy, **layout)
 
     def _call(self, target: bool, func, *args, **kwargs):
-        previous, self.count.target = self.count.target, target
-        try:
+        with self.count.results_on(target):
             return func(*args, **kwargs)
-        finally:
-            self.count.target = previous
 
 
 def _on_cpu(func, args, kwargs):

@@ -216,7 +216,10 @@ class _Operators(TorchDispatchMode):
         if func is torch.ops.aten.lift_fresh.default and not args[0].untyped_storage().resizable():
             with self.run.sharing():  # the result of torch.from_numpy and torch.FloatTensor
                 return func(*args)
-        kwargs = kwargs or {}
+        kwargs, device = kwargs or {}, (kwargs or {}).get("device")
+        if device is not None and device.type == "cuda":  # as code in a backward pass requests it: modes of functions,
+            with self.run.count.results_on(True):  # such as CardDevice, are not active there
+                return self.__torch_dispatch__(func, types, args, kwargs | {"device": torch.device("cpu")})
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         follow(func, args, kwargs, result)
         return result

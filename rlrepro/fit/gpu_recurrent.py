@@ -40,6 +40,9 @@ def recurrent_on_gpu(temporary: Callable, holds: Callable):
         is_packed = isinstance(states, torch.Tensor) and not states.is_floating_point()
         if is_packed or not torch.backends.cudnn.enabled or not holds(sequence):
             return original(sequence, states, *others)
+        if torch._C._functorch.peek_interpreter_stack():
+            note("recurrent layers under torch.func are planned step by step, as a CPU runs them")
+            return original(sequence, states, *others)
         return _call(temporary, name, original, sequence, states, *others)
 
     for_kind = {name: patch.object(_VF, name, partial(call, name, getattr(_VF, name))) for name in KINDS}
@@ -85,15 +88,14 @@ class _Layer(torch.autograd.Function):
             with temporary(workspace):
                 reserve = sequence.new_empty(reserve_bytes, dtype=torch.uint8)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(sequence, *tensors, output, reserve, *copied)
+        ctx.save_for_backward(sequence, output, reserve, *tensors, *copied)
         ctx.temporary, ctx.workspace, ctx.batch_first, ctx.states = temporary, workspace, batch_first, states
         return output, *last
 
     @staticmethod
     def backward(ctx, *gradients):
-        sequence, *tensors = ctx.saved_tensors[: len(ctx.needs_input_grad) - 6]
-        states, weights = tensors[: ctx.states], tensors[ctx.states :]
-        output = ctx.saved_tensors[len(tensors) + 1]
+        sequence, output, _, *tensors = ctx.saved_tensors
+        states, weights = tensors[: ctx.states], tensors[ctx.states : len(ctx.needs_input_grad) - 7]
         gradients = [
             torch.empty_like(tensor) if gradient is None else gradient
             for tensor, gradient in zip((output, *states), gradients, strict=True)
