@@ -110,7 +110,7 @@ def test_what_runs_in_host_memory_needs_nothing_on_the_gpu():
 
 
 @NO_GPU
-@pytest.mark.parametrize("number", [10, 56, 139, 168, 178])
+@pytest.mark.parametrize("number", [10, 56, 139, *(pytest.param(n, marks=pytest.mark.slow) for n in (168, 178))])
 def test_what_torch_allocates_for_a_plain_network_is_planned_to_the_block(number):
     (on_card,) = random_updates(RESULTS).where("two_batch_sizes.random_update_on_card", number=number)
     planned = random_update(number, "cuda").plan().reserved()
@@ -119,7 +119,9 @@ def test_what_torch_allocates_for_a_plain_network_is_planned_to_the_block(number
 
 
 @NO_GPU
-@pytest.mark.parametrize("number", [5, 9, 16, 30, 156, 171, 211, 447])
+@pytest.mark.parametrize(
+    "number", [16, 156, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 9, 30, 171, 211, 447))]
+)
 def test_reserved_memory_of_attention_and_recurrent_layers_is_exact(number):
     (on_card,) = random_updates(RESULTS).where("two_batch_sizes.random_update_on_card", number=number)
     assert random_update(number, "cuda").plan().reserved().reserved_bytes == on_card.setting["reserved"]
