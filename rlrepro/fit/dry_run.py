@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from rlrepro.fit import gpu_estimates
+from rlrepro.fit.card import CardCount
 from rlrepro.fit.gpu_attention import attention_on_gpu
 from rlrepro.fit.gpu_dropout import dropout_on_gpu
 from rlrepro.fit.gpu_recurrent import recurrent_on_gpu
@@ -217,8 +218,9 @@ class _Operators(TorchDispatchMode):
             with self.run.sharing():  # the result of torch.from_numpy and torch.FloatTensor
                 return func(*args)
         kwargs, device = kwargs or {}, (kwargs or {}).get("device")
-        if device is not None and device.type == "cuda":  # as code in a backward pass requests it: modes of functions,
-            with self.run.count.results_on(True):  # such as CardDevice, are not active there
+        if isinstance(self.run.count, CardCount) and device is not None and device.type == "cuda":
+            # as code in a backward pass requests it, where modes of functions such as CardDevice are not active
+            with self.run.count.results_on(True):
                 return self.__torch_dispatch__(func, types, args, kwargs | {"device": torch.device("cpu")})
         result = self.run.count_operator(func, args, kwargs, func(*args, **kwargs))
         follow(func, args, kwargs, result)

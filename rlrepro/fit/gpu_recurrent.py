@@ -169,7 +169,7 @@ def _planes(kind: str, dtype: torch.dtype, directions: int, layers: int, column:
     features = np.array([_features(*numbers) for numbers in sizes])
     values = np.array([row[column] for row in measured], dtype=float)
     relative = features / np.maximum(values, MIB)[:, None], values / np.maximum(values, MIB)
-    planes = np.array([np.linalg.lstsq(*(x[group] for x in relative), rcond=None)[0] for group in (~is_wide, is_wide)])
+    planes = np.array([np.linalg.lstsq(*(x[rows] for x in relative), rcond=None)[0] for rows in (~is_wide, is_wide)])
     ratios = values / (features @ planes.T).max(1)
     return planes * max(1, ratios[values > LARGE].max())  # so that none of these is predicted too small
 
