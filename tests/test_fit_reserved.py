@@ -4,14 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from rlrepro.cases.two_batch_sizes.error_study.summary import random_updates
-from rlrepro.cases.two_batch_sizes.error_study.updates import random_update
 from rlrepro.fit import CannotPlan, plan, plan_update
 from rlrepro.fit.caching_allocator import LARGE_SEGMENT, MIB, SMALL_SEGMENT
 from rlrepro.fit.update_planner import RESERVE
 from rlrepro.lab import VirtualCard
-
-from .conftest import ROOT
 
 
 def make():
@@ -49,14 +45,6 @@ def test_changing_sizes_fragment_unless_segments_expand():
     expanding = planned.reserved(*larger, expandable_segments=True)
     pages = -(-expanding.allocated_bytes // LARGE_SEGMENT) * LARGE_SEGMENT
     assert expanding.reserved_bytes <= pages + SMALL_SEGMENT
-
-
-@pytest.mark.slow
-def test_the_passes_of_a_recurrent_layer_reuse_its_workspace():
-    number = 236  # an LSTM in autocast
-    (on_card,) = random_updates(ROOT / "results").where("two_batch_sizes.random_update_on_card", number=number)
-    reserved_bytes = random_update(number, "cuda").plan().reserved().reserved_bytes
-    assert reserved_bytes == pytest.approx(on_card.setting["reserved"], rel=0.02)
 
 
 def test_target_networks_with_batch_norm_count_once():
