@@ -1,5 +1,7 @@
 """Plans of recurrent layers, as cuDNN runs them on a GPU: the byte counts are an H200's."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -7,10 +9,10 @@ from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 from rlrepro.fit import plan_update
-from rlrepro.fit.gpu_recurrent import LARGE, _measured, reserve_bytes, workspace_bytes
+from rlrepro.fit.cudnn_recurrent import LARGE, RecurrentLayer, _measured
 from rlrepro.fit.update_planner import RESERVE
 
-LAYERS = {  # (kind, dtype, layers, directions, hidden, steps, rows), inputs, dropout: (workspace, reserve)
+LAYERS = {  # (kind, dtype, layers, directions, hidden, steps, rows, inputs, dropout): (workspace, reserve)
     ("LSTM", "float32", 1, 1, 64, 48, 1000, 2, 0.0): (268_944_448, 61_440_256),
     ("LSTM", "float64", 1, 2, 48, 6, 777, 5, 0.0): (49_356_768, 17_902_336),
     ("GRU", "float64", 2, 2, 48, 6, 777, 5, 0.0): (64_224_608, 46_545_664),
@@ -23,11 +25,11 @@ LAYERS = {  # (kind, dtype, layers, directions, hidden, steps, rows), inputs, dr
 
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_layers_that_were_not_fitted_to_are_predicted(layer):
-    kind, dtype, *sizes, inputs, dropout = layer
+    kind, dtype, *sizes, dropout = layer
+    predicted = RecurrentLayer(kind, getattr(torch, dtype), *sizes, dropout=dropout)
     workspace, reserve = LAYERS[layer]
-    assert abs(reserve_bytes(kind, getattr(torch, dtype), *sizes, dropout) - reserve) < 512  # the allocator's unit
-    predicted = workspace_bytes(kind, getattr(torch, dtype), *sizes, inputs, dropout=dropout)
-    assert 0.95 < predicted / workspace < 1.05
+    assert abs(predicted.reserve_bytes - reserve) < 512  # the allocator's unit
+    assert 0.95 < predicted.workspace_bytes / workspace < 1.05
 
 
 def test_layers_need_what_was_measured():
@@ -36,8 +38,8 @@ def test_layers_need_what_was_measured():
         sizes = (row["kind"], getattr(torch, row["dtype"]), *(row[name] for name in names))
         for column in ("training", "evaluation"):
             if row[column] > LARGE:
-                planned = workspace_bytes(*sizes, training=column == "training")
-                assert 1 - 1e-6 <= planned / row[column] <= 1.1, (sizes, column)
+                layer = RecurrentLayer(*sizes, training=column == "training")
+                assert 1 - 1e-6 <= layer.workspace_bytes / row[column] <= 1.1, layer
 
 
 ROWS, STEPS, INPUTS, HIDDEN = 512, 16, 4, 16
@@ -71,7 +73,7 @@ def test_an_update_allocates_these_blocks_in_this_order():
     state, sequence, outputs, weights = (
         4 * size for size in (rows * hidden, rows * steps * inputs, rows * steps * hidden, 4 * hidden * (hidden + 4))
     )
-    workspace = workspace_bytes("LSTM", torch.float32, 1, 1, hidden, steps, rows, inputs)
+    workspace = RecurrentLayer("LSTM", torch.float32, 1, 1, hidden, steps, rows, inputs).workspace_bytes
     forward = [state, state, sequence, outputs, state, state, workspace, 61_440_256]
     backward = [
         outputs,
@@ -98,10 +100,10 @@ def test_an_update_keeps_the_reserve_and_needs_the_workspace(directions):
         layer(rows)[0].square().mean().backward()
 
     tensors, margin = planned(update, bidirectional=directions == 2)
-    sizes = "GRU", torch.float32, 2, directions, HIDDEN, STEPS, ROWS
-    assert tensors > reserve_bytes(*sizes) + directions * OUTPUTS
+    gru = RecurrentLayer("GRU", torch.float32, 2, directions, HIDDEN, STEPS, ROWS, INPUTS)
+    assert tensors > gru.reserve_bytes + directions * OUTPUTS
     # step by step, as on a CPU, its products would have the workspaces of cuBLAS
-    workspace = workspace_bytes(*sizes, INPUTS)
+    workspace = gru.workspace_bytes
     assert 0.9 * workspace < margin < workspace + directions * OUTPUTS + SEQUENCE
 
 
@@ -114,10 +116,10 @@ def test_without_gradients_a_layer_in_training_still_fills_a_reserve():
         planned(run),
         planned(lambda layer, rows: run(layer.eval(), rows)),
     )
-    sizes = "GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS
-    assert in_training - in_evaluation == reserve_bytes(*sizes)
+    gru = RecurrentLayer("GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS, INPUTS)
+    assert in_training - in_evaluation == gru.reserve_bytes
     for size, is_training in ((workspace, True), (other, False)):
-        expected = workspace_bytes(*sizes, INPUTS, training=is_training) + SEQUENCE
+        expected = replace(gru, training=is_training).workspace_bytes + SEQUENCE
         assert size == pytest.approx(expected, rel=0.001)
 
 
@@ -156,9 +158,9 @@ def test_a_checkpointed_layer_fills_its_reserve_in_the_backward_pass_only(use_re
         sum(output.square().mean() for output in outputs).backward()
 
     (once, _), (thrice, margin) = planned(lambda *args: update(*args, times=1)), planned(update)
-    sizes = "GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS
-    assert once > reserve_bytes(*sizes) > (thrice - once) / 2 >= OUTPUTS
-    assert margin > 0.9 * workspace_bytes(*sizes, INPUTS)
+    gru = RecurrentLayer("GRU", torch.float32, 2, 1, HIDDEN, STEPS, ROWS, INPUTS)
+    assert once > gru.reserve_bytes > (thrice - once) / 2 >= OUTPUTS
+    assert margin > 0.9 * gru.workspace_bytes
 
 
 def test_a_layer_under_torch_func_is_planned_step_by_step_with_a_note():

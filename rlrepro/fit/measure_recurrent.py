@@ -1,5 +1,5 @@
 """Measures on this machine's GPU what cuDNN's recurrent layers need there while they run, and writes the file that
-`gpu_recurrent` reads: `python -m rlrepro.fit.measure_recurrent`."""
+`cudnn_recurrent` reads: `python -m rlrepro.fit.measure_recurrent`."""
 
 import itertools
 import json
@@ -8,7 +8,7 @@ from math import ceil
 import torch
 from torch import nn
 
-from rlrepro.fit.gpu_recurrent import MEASURED
+from rlrepro.fit.cudnn_recurrent import MEASURED
 
 SIZES = {
     "kind": ("RNN", "GRU", "LSTM"),
