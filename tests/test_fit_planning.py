@@ -41,16 +41,22 @@ def test_a_laptop_plans_for_a_large_card():
 import numpy as np, torch
 from pathlib import Path
 from gymnasium import spaces
+import tianshou.algorithm  # a CUDA build of torch takes hundreds of MB to import
 from rlrepro.cases.common.tianshou_ppo import visual_networks
 from rlrepro.fit import plan
+
+def resident():
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+before = resident()
 planned = plan(*visual_networks("nature"), spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(6),
                rollout=1_000_000, batch_size=250_000, device_memory_gib=141)
-(resident,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-print(planned.peak_bytes, int(resident.split()[1]) * 1024)
+print(planned.peak_bytes, resident() - before)
 """
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    peak, resident = map(int, completed.stdout.split()[-2:])
-    assert peak > 100e9 and resident < 1e9
+    peak, added = map(int, completed.stdout.split()[-2:])
+    assert peak > 100e9 and added < 0.5e9
 
 
 def test_a_plan_is_a_value_that_runs_nothing():
