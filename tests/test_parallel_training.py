@@ -97,6 +97,13 @@ def test_train_many_gives_each_one_thread(parent):
     assert measured["torch_threads"] == 1 and measured["work"] > 0 and measured["wall"] > measured["span"]
 
 
+@pytest.mark.slow
+def test_ray_is_started_anew_whichever_cluster_there_is():
+    with Release(f"stable-baselines3=={SB3}", environment={"RAY_ADDRESS": "127.0.0.1:1"}) as release:
+        samples = release.run(launch.ray_tasks, [SMALLEST] * 2)["samples"]
+    assert len(samples["seconds"]) == 2
+
+
 def test_a_robot_of_the_same_build_is_gymnasiums(tmp_path):
     options = robots.write_robot(tmp_path / "hopper.xml", robots.Build())
     ours, theirs = gym.make("Hopper-v5", **options).unwrapped.model, gym.make("Hopper-v5").unwrapped.model

@@ -106,7 +106,7 @@ def note_and_hang(folder, seconds):
 @pytest.mark.timing  # alone: other tests would find its cluster
 def test_on_ray_too_a_run_is_ended_after_its_time_and_not_tried_again(tmp_path):
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    ray.init(num_cpus=1, log_to_driver=False, include_dashboard=False)
+    ray.init(address="local", num_cpus=1, log_to_driver=False, include_dashboard=False)
     configs = [{"folder": str(tmp_path), "seconds": seconds} for seconds in (2.5, 300, 2)]
     try:  # one at a time, so that the last one waits longer than the time of a run
         outcomes = train_many(note_and_hang, configs, backend="ray", timeout=4, retries=2, **QUIET)

@@ -80,7 +80,8 @@ def ray_tasks(configs: list[dict]) -> dict:
     import ray
 
     if not ray.is_initialized():
-        ray.init(num_cpus=len(configs), include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+        ray.init(address="local", num_cpus=len(configs), **options)
     task = ray.remote(training.train)
     deadline = waiting_for("training runs as tasks of Ray", TRAINING_SECONDS)
     with barrier() as folder, deadline as timeout:

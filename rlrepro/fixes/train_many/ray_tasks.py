@@ -14,8 +14,8 @@ TIMEOUT_SHARE = 0.95  # a run that took this share was killed by its timer: news
 
 class RayTasks:
     """Runs each call as a task that takes `threads` CPUs and `gpus` GPUs: in the Ray that is initialized, otherwise in
-    the one at RAY_ADDRESS, otherwise in a local one, which ends with this object. Raises ValueError if no node has that
-    many.
+    the one at RAY_ADDRESS or on this machine, otherwise in one that it starts, which ends with this object. Raises
+    ValueError if no node has that many.
 
     More tasks are submitted than fit, so that Ray's autoscaler sees them and a cluster that grows is used.
     """

@@ -30,7 +30,7 @@ class Maze(gym.Env):
 
 
 def train():
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
     register_env("maze", Maze)
     config = (
         PPOConfig()
