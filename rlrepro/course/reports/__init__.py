@@ -93,26 +93,40 @@ def render(report: Report, results: Path = RESULTS, level: int = 1) -> str:
 
 
 def where(package: str, target: str) -> str:
-    """A link to the lines of "package.module:Class.method" in the installed release; for Pearl without its source, a
-    link to the file."""
+    """A link to the lines of "package.module:Class.method" or "package/header.h:function" in the installed release; for
+    Pearl without its source, a link to the file."""
     module, _, name = target.partition(":")
-    file, version = "/".join(module.split(".")) + ".py", _version(package)
+    file, version = module if "/" in module else "/".join(module.split(".")) + ".py", _version(package)
     upstream = tomllib.loads(UPSTREAM.read_text(encoding="utf-8"))[package.replace("_", "-")]
+    in_repository = file.removeprefix("torch/include/")
     if (folder := _folder(package)) is None:
-        return f"[`{name}`, {file}]({upstream.partition('#')[0].format(version=version, file=file)})"
-    nodes = ast.parse((folder.parent / file).read_text(encoding="utf-8")).body
-    for part in name.split("."):
-        node = next((node for node in nodes if getattr(node, "name", None) == part), None)
-        if node is None:
-            return f"`{name}`, which {package} {version} does not have in {file}"
-        nodes = node.body
-    first, last = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno
-    url = upstream.format(version=version, file=file, first=first, last=last)
+        return f"[`{name}`, {file}]({upstream.partition('#')[0].format(version=version, file=in_repository)})"
+    lines_of = _lines_of_python if file.endswith(".py") else _lines_of_cpp
+    if not (lines := lines_of((folder.parent / file).read_text(encoding="utf-8"), name)):
+        return f"`{name}`, which {package} {version} does not have in {file}"
+    first, last = lines
+    url = upstream.format(version=version, file=in_repository, first=first, last=last)
     return f"[`{name}`, {file}, lines {first} to {last}]({url})"
 
 
+def _lines_of_python(source: str, name: str) -> tuple[int, int] | None:
+    nodes = ast.parse(source).body
+    for part in name.split("."):
+        node = next((node for node in nodes if getattr(node, "name", None) == part), None)
+        if node is None:
+            return None
+        nodes = node.body
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno
+
+
+def _lines_of_cpp(source: str, name: str) -> tuple[int, int] | None:
+    """From the line that begins the definition of a function to the brace below its beginning."""
+    definition = re.search(rf"^( *)[^ \n].*\b{name}\(.*{{$(?:\n.*)*?\n\1}}", source, re.MULTILINE)
+    return definition and tuple(source.count("\n", 0, end) + 1 for end in definition.span())
+
+
 def _version(package: str) -> str:
-    return COMMIT if package == PEARL else metadata.version(package)
+    return COMMIT if package == PEARL else metadata.version(package).partition("+")[0]
 
 
 def _folder(package: str) -> Path | None:
@@ -154,15 +168,22 @@ def _value(record) -> str:
 
 @contextmanager
 def applied(report: Report):
-    """A folder for the front of PYTHONPATH, with a copy of the installed package to which the change is applied.
+    """A folder for the front of PYTHONPATH, with a copy of the installed package to which the change is applied. Files
+    that it does not change are links to the installed ones.
 
     Raises ChangeDoesNotApply if the installed release does not have these lines.
     """
     with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
         if (package := report.package_folder) is None:
             raise ChangeDoesNotApply(f"{report.id} needs the source of {report.package}; RLREPRO_PEARL is not set")
-        shutil.copytree(package, Path(folder) / package.name)  # with its bytecode, which takes seconds to compile
-        command = ["git", "apply", "--unidiff-zero", "-p1", str(report.folder / "change.diff")]
+        diff = report.folder / "change.diff"
+        changed = {Path(folder, path) for path in re.findall(r"^--- a/(.*)", diff.read_text("utf-8"), re.MULTILINE)}
+
+        def copy_or_link(source, target):
+            (shutil.copy2 if Path(target) in changed else os.symlink)(source, target)
+
+        shutil.copytree(package, Path(folder) / package.name, copy_function=copy_or_link)
+        command = ["git", "apply", "--unidiff-zero", "-p1", str(diff)]
         variables = os.environ | {"GIT_CEILING_DIRECTORIES": str(Path(folder).parent)}  # ignore enclosing repositories
         with waiting_for("git apply", END_SECONDS) as timeout:
             result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=timeout)
