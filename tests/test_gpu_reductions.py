@@ -1,4 +1,4 @@
-"""The buffers of sums are those of torch's own Reduce.cuh, compiled for the CPU, with the properties of an H100."""
+"""Planned buffers of reductions are those of torch's own Reduce.cuh, compiled for the CPU, on an H100."""
 
 import ctypes
 import math
@@ -42,7 +42,7 @@ extern "C" long buffer(int ndim, const long* sizes, const long* strides, int ndi
 
 
 @pytest.fixture(scope="module")
-def torchs_own(tmp_path_factory):
+def torch_bytes(tmp_path_factory):
     """The bytes that torch allocates on an H100 for the sum of `values` over `dims`."""
     if not shutil.which("c++"):
         pytest.skip("no C++ compiler here")
@@ -81,12 +81,12 @@ def random_sum(rng):
 
 
 @pytest.mark.slow
-def test_they_are_those_of_torch(torchs_own, monkeypatch):
+def test_large_buffers_are_those_of_torch_and_small_ones_may_be_planned_as_none(torch_bytes, monkeypatch):
     monkeypatch.setattr(gpu_reductions, "_processors", lambda: gpu_reductions.HOPPER)
     rng, buffers = random.Random(0), 0
     for _ in range(20_000):
         values, dims = random_sum(rng)
-        size, planned = torchs_own(values, dims), gpu_reductions.buffer_bytes(values, dims)
+        size, planned = torch_bytes(values, dims), gpu_reductions.buffer_bytes(values, dims)
         assert planned in (size, 0) and size - planned <= 2**15, (values.shape, values.stride(), values.dtype, dims)
         buffers += planned > 0
     assert buffers > 1500

@@ -1,8 +1,8 @@
 """What cuDNN's recurrent layers need on a GPU.
 
-The reserve, which a layer keeps for its backward pass, has the same formula in all measurements. cuDNN does not publish
-how large its workspace is. It was measured by `measure_recurrent`; in these measurements it is the larger of two linear
-functions of the sizes, which least squares finds, so that it can be predicted for other sizes.
+The reserve space, which a layer keeps for its backward pass, follows one formula in all measurements. cuDNN does not
+document the size of its workspace. It was measured by `measure_recurrent`, and is fitted by least squares as the larger
+of two linear functions of the sizes, which predicts it for other sizes.
 """
 
 import json
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 MEASURED = Path(__file__).with_name("cudnn_recurrent.json")
-RESERVED = {"RNN": 1, "GRU": 6, "LSTM": 5}  # numbers that a layer keeps for its backward pass, for each of its outputs
-RESERVED_BYTES = 256  # besides
-FEW_HIDDEN, MANY_HIDDEN = 64, 256  # cuDNN has kernels for the latter that need far less; others were not measured
-MIB, LARGE = 2**20, 16 * 2**20  # of fewer bytes, much is what the allocator rounds up
+RESERVED = {"RNN": 1, "GRU": 6, "LSTM": 5}  # elements that a layer keeps for its backward pass, per output
+RESERVED_BYTES = 256  # plus a constant
+FEW_HIDDEN, MANY_HIDDEN = 64, 256  # from MANY_HIDDEN up, cuDNN's kernels need far less; between, nothing was measured
+MIB, LARGE = 2**20, 16 * 2**20  # below this, the allocator's rounding dominates
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """What operators need on a GPU on top of their results, estimated where they can't be measured on one.
 
-- cuDNN's convolutions: except in float64, its kernels for tensor cores read and write channels last. With torch's
-  default layout, it copies each argument and the result. For some gradients it chooses kernels that need more, and for
-  some sizes others that need less: only a GPU can tell.
-- Attention: the backward pass adds up gradients in float32: in torch's memory-efficient kernel, in cuDNN's, and in the
-  flash kernel, which torch uses where it has to pad heads in half precision
+- Convolutions: cuDNN's tensor-core kernels, for all dtypes but float64, read and write channels last. With torch's
+  default layout, cuDNN copies each argument and the result. For some gradients it chooses kernels that need more
+  memory, and for some sizes kernels that need less; only a run on a GPU can tell.
+- Attention: all three backward kernels (torch's memory-efficient one, cuDNN's, and the flash kernel) accumulate
+  gradients in float32. In half precision, torch uses the flash kernel if it has to pad heads
   (aten/src/ATen/native/transformers/cuda: mem_eff_attention/kernel_backward.h and flash_attn/flash_api.cpp).
 - The gradient of a softmax: the product of its two arguments (aten/src/ATen/native/cuda/SoftMax.cu).
-- Sums over rows: see gpu_reductions.py. Dropout, which is fused, needs nothing.
+- Reductions over rows: see gpu_reductions.py. Dropout, which is fused, needs nothing.
 """
 
 from math import ceil, prod

@@ -1,8 +1,8 @@
-"""Recurrent layers as cuDNN runs them on a GPU: one operator for all steps, with a reserve for the backward pass.
+"""Recurrent layers as cuDNN runs them on a GPU: one operator for all steps, with a reserve space for the backward pass.
 
-Besides cuDNN's workspace, torch allocates the results, the reserve, contiguous copies of sequences, and one block for
-the gradients of all weights (aten/src/ATen/native/cudnn/RNN.cpp). Autocast always chooses float16 for cuDNN's layers
-(aten/src/ATen/cudnn/AutocastRNN.cpp).
+Besides cuDNN's workspace, torch allocates the results, the reserve space, contiguous copies of sequences, and one block
+for the gradients of all weights (aten/src/ATen/native/cudnn/RNN.cpp). Autocast always chooses float16 for cuDNN's
+layers (aten/src/ATen/cudnn/AutocastRNN.cpp).
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ WEIGHTS = (2, 4)  # of a layer, without and with biases; others have a projectio
 
 @contextmanager
 def recurrent_on_gpu(temporary: Callable, holds: Callable):
-    """In this context, recurrent layers are planned as cuDNN runs them. `temporary(*sizes)` is a context in which
-    blocks of these bytes are in use. `holds(tensors)` is whether the GPU has any of them. Packed sequences, and layers
-    in host memory or without cuDNN, are left as they are."""
+    """In this context, recurrent layers are planned as cuDNN runs them. `temporary(*sizes)` is a context manager that
+    holds blocks of these sizes, in bytes. `holds(tensors)` says whether any of them is on the planned GPU. Packed
+    sequences, and layers in host memory or without cuDNN, are left as they are."""
 
     def call(name, original, sequence, states, *others):
         is_packed = isinstance(states, torch.Tensor) and not states.is_floating_point()

@@ -1,7 +1,8 @@
 """The buffers of sums and means on a GPU: where blocks of threads share a sum, each writes what it has to memory first.
 
-torch multiplies the number of results by the width of a block once more than it has to. So the gradient of a bias, a
-sum over rows, can need far more than it takes itself. After aten/src/ATen/native/cuda/Reduce.cuh.
+torch multiplies the number of results by the block width and the vector size, which that number already includes. So
+the gradient of a bias, a sum over rows, can need a buffer far larger than the gradient. Follows
+aten/src/ATen/native/cuda/Reduce.cuh.
 """
 
 from functools import cache, cmp_to_key
@@ -15,19 +16,19 @@ from rlrepro.lab.machine import resolve_device
 REDUCTIONS = frozenset({torch.ops.aten.sum.dim_IntList, torch.ops.aten.mean.dim})
 BLOCK_THREADS, WARP = 512, 32
 MIN_VALUES, MAX_VALUES = 16, 256  # of a thread
-HOPPER = 132, 2048  # streaming multiprocessors of an H100 and of an H200, and threads of each
+HOPPER = 132, 2048  # streaming multiprocessors (SMs) of an H100 SXM or an H200, and the most threads per SM
 
 
 def buffer_bytes(values: torch.Tensor, dims=None, dtype: torch.dtype | None = None) -> int:
-    """Bytes of the buffer in which this machine's GPU, or else an H100, sums `values` over `dims`; None or no dims are
-    all. `dtype`: that of the values when they are summed up, by default their own."""
+    """Bytes of the buffer in which this machine's GPU, or else an H100, sums `values` over `dims`; None or no dims
+    mean all. `dtype`: what the values are cast to before they are summed, by default their own."""
     if values.layout is not torch.strided or values.is_nested or not values.dim():
         return 0
     shape, strides, dtype = values.shape, values.stride(), dtype or values.dtype
     over = {dim % values.dim() for dim in dims or range(values.dim())}
     reduced, kept = _ordered(shape, strides, over)
     if not reduced or not kept or strides[reduced[0]] < strides[kept[0]]:
-        return 0  # the threads of a block sum up neighbors, and write little
+        return 0  # threads along x share a sum, so the buffer is small
     inputs, outputs = (prod(shape[dim] for dim in group) for group in (reduced, kept))
     vector = _vector(shape, strides, reduced, kept)
     in_block = BLOCK_THREADS // vector // (2 if dtype is torch.complex128 else 1)
@@ -65,7 +66,8 @@ def _processors() -> tuple[int, int]:
 
 
 def _vector(shape, strides, reduced, kept) -> int:
-    """How many neighbors a thread loads at once: what divides their number and all other strides."""
+    """The vector size of a thread's loads: the largest of 4, 2 and 1 that divides the fastest kept dim and all other
+    strides."""
     if strides[kept[0]] != 1:
         return 1
     neighbors, others = shape[kept[0]], list(kept[1:])

@@ -13,17 +13,17 @@ TIMEOUT_SHARE = 0.95  # a run that took this share was killed by its timer: news
 
 
 class RayTasks:
-    """Runs each call as a task that takes `threads` CPUs and `gpus` GPUs: in the Ray that is initialized, otherwise in
-    the one at RAY_ADDRESS or on this machine, otherwise in one that it starts, which ends with this object. Raises
-    ValueError if no node has that many.
+    """Runs each call as a task that takes `threads` CPUs and `gpus` GPUs: in the Ray session that is initialized,
+    otherwise in the cluster at RAY_ADDRESS or on this machine, otherwise in a local one that it starts and that `close`
+    shuts down. Raises ValueError if no current node has that many CPUs and GPUs.
 
     More tasks are submitted than fit, so that Ray's autoscaler sees them and a cluster that grows is used.
     """
 
     def __init__(self, threads: int, gpus: float | None, timeout: float | None, retries: int):
         self.threads, self.timeout, self.retries = threads, timeout, retries
-        self.is_local = not ray.is_initialized()
-        if self.is_local:
+        self.owns_session = not ray.is_initialized()
+        if self.owns_session:
             ray.init(log_to_driver=False)
         self._running, self._closed = set(), False
         resources = {"CPU": threads, "GPU": gpus or 0}
@@ -72,7 +72,7 @@ class RayTasks:
         self._closed = True
         for task in list(self._running):
             ray.cancel(task, force=True)
-        if self.is_local:
+        if self.owns_session:
             ray.shutdown()
 
 

@@ -77,8 +77,8 @@ def train_many(
             process group of their own; with Ray, those that it has forked, on Linux. On Windows, only its own
             process is killed, and only by loky.
         retries: with Ray, how often a run is started again if its node or its process is lost.
-        backend: "loky" is this machine; "ray" is the Ray that is initialized, otherwise one that runs here or at
-            RAY_ADDRESS, otherwise a new one.
+        backend: "loky" is this machine; "ray" is the Ray session that is initialized, otherwise the cluster at
+            RAY_ADDRESS or on this machine, otherwise a new one.
         on_error: "keep": a failed or killed run becomes an Outcome with `error`, and the others continue. "raise": the
             first failure ends the call with TrainingFailed.
         resume: a folder where each result is written as soon as it is available; results in it are not computed again.

@@ -1,4 +1,4 @@
-"""Runs torch's Reduce.cuh on the CPU, as for sums over the rows of a matrix on an H100. On a GPU, measures them too."""
+"""Computes with torch's Reduce.cuh, on the CPU, the buffers of an H100 for x.sum(0). On a GPU, measures them too."""
 
 import re
 import subprocess

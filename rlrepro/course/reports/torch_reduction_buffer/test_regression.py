@@ -88,7 +88,7 @@ def test_the_buffer_has_what_all_threads_write_and_read_and_no_more(program, pro
     lines = "".join(f"{numbers} {sums} {over_rows:d} {dtype}\n" for numbers, sums in SIZES)
     output = subprocess.check_output([program, str(processors), str(threads)], input=lines, text=True)
     results = [list(map(int, line.split())) for line in output.splitlines()]
-    assert sum(writes > 0 for writes, _, _ in results) >= 3  # in which blocks of threads share a sum
+    assert sum(writes > 0 for writes, _, _ in results) >= 3  # with several blocks per sum
     for size, (writes, used, allocated) in zip(SIZES, results, strict=True):
-        assert writes <= 1, size  # each thread has a place of its own
+        assert writes <= 1, size  # no two threads write to the same slot
         assert used == allocated, size
