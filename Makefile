@@ -74,7 +74,7 @@ lint: $(READY)  ## check style, structure, notebooks and terms, in seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md book notebooks rlrepro tests
-	$(BIN)/python -m pytest -n 0 --durations=1 tests/test_project.py
+	$(BIN)/python -m pytest -n 0 --durations=1 tests/test_project.py tests/test_waits.py
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)

@@ -12,11 +12,11 @@ NEED_TIMEOUT = {
     "FileLock",
     "Parallel",
     "acquire",
-    "check_call",
-    "check_output",
     "communicate",
     "ray.get",
     "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
 }
 NEED_TIMEOUT |= {"subprocess.run", "urlopen", "wait("}  # the keyword `timeout`
 NEED_ARGUMENT = {"get", "join", "result", "wait"}  # methods: an argument, as "".join and dict.get have one anyway
@@ -82,6 +82,7 @@ def test_every_wait_has_a_limit():
     [
         "subprocess.run(command, text=True)",
         "subprocess.run(command, timeout=None)",
+        "subprocess.check_output(command)",
         "process.communicate()",
         "process.wait()",
         "thread.join()",

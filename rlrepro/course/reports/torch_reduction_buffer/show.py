@@ -32,11 +32,11 @@ int main(int, char** arg) {
   printf("%%ld %%ld", config.global_memory_size(), used * config.element_size_bytes * config.output_vec_size);
 }"""
 with tempfile.TemporaryDirectory() as folder:
-    program = PROGRAM % tuple(re.search(part, header, re.DOTALL)[0] for part in PARTS)
-    options = ["-w", "-std=c++20", "-DC10_USING_CUSTOM_GENERATED_MACROS", f"-I{include}", "-xc++", "-", "-o"]
-    subprocess.run(["c++", *options, f"{folder}/sums"], input=program, text=True, check=True)
+    path, program = f"{folder}/sums", PROGRAM % tuple(re.search(part, header, re.DOTALL)[0] for part in PARTS)
+    options = ["-w", "-std=c++20", "-DC10_USING_CUSTOM_GENERATED_MACROS", f"-I{include}", "-xc++", "-", "-o", path]
+    subprocess.run(["c++", *options], input=program, text=True, check=True, timeout=300)
     for rows, columns in ((16384, 64), (16384, 1024), (77777, 1024)):
-        size, used = map(int, subprocess.check_output([f"{folder}/sums", str(rows), str(columns)]).split())
+        size, used = map(int, subprocess.check_output([path, str(rows), str(columns)], timeout=60).split())
         print(f"{rows:,} x {columns:,}: {4 * columns:,} bytes of sums, a buffer of {size:,} bytes, {used:,} in use")
         if torch.cuda.is_available():
             x, _ = torch.ones(rows, columns, device="cuda"), torch.cuda.reset_peak_memory_stats()

@@ -77,7 +77,7 @@ def program(tmp_path_factory):
     source, path = tmp_path_factory.mktemp("sums") / "sums.cpp", tmp_path_factory.mktemp("program") / "sums"
     source.write_text(HOST % tuple(re.search(part, header, re.DOTALL)[0] for part in PARTS))
     options = ["-O2", "-w", "-std=c++20", "-DC10_USING_CUSTOM_GENERATED_MACROS", f"-I{INCLUDE}", "-o", str(path)]
-    subprocess.run(["c++", *options, str(source)], check=True)
+    subprocess.run(["c++", *options, str(source)], check=True, timeout=300)
     return path
 
 
@@ -86,7 +86,7 @@ def program(tmp_path_factory):
 @pytest.mark.parametrize("over_rows", [True, False])
 def test_the_buffer_has_what_all_threads_write_and_read_and_no_more(program, processors, threads, dtype, over_rows):
     lines = "".join(f"{numbers} {sums} {over_rows:d} {dtype}\n" for numbers, sums in SIZES)
-    output = subprocess.check_output([program, str(processors), str(threads)], input=lines, text=True)
+    output = subprocess.check_output([program, str(processors), str(threads)], input=lines, text=True, timeout=300)
     results = [list(map(int, line.split())) for line in output.splitlines()]
     assert sum(writes > 0 for writes, _, _ in results) >= 3  # with several blocks per sum
     for size, (writes, used, allocated) in zip(SIZES, results, strict=True):
