@@ -27,7 +27,7 @@ class Slow(EnvBase):  # each step takes 20 ms, without using the CPU
 
 
 if __name__ == "__main__":
-    env = ParallelEnv(2, Slow)
+    env = ParallelEnv(2, Slow, mp_start_method="fork")
     env.rollout(5)
     wall, before = time.perf_counter(), getrusage(RUSAGE_SELF)
     env.rollout(100)

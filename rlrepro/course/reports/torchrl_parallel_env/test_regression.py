@@ -33,7 +33,7 @@ class SleepingEnv(EnvBase):
 class TestParallelWait:
     def test_parent_sleeps_while_workers_step(self):
         resource = pytest.importorskip("resource")
-        env = ParallelEnv(2, SleepingEnv)
+        env = ParallelEnv(2, SleepingEnv, mp_start_method="fork")
         try:
             env.rollout(5)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
@@ -45,7 +45,7 @@ class TestParallelWait:
         assert after - before >= 50
 
     def test_dead_worker_is_still_noticed(self):
-        env = ParallelEnv(1, lambda: SleepingEnv(seconds=8))
+        env = ParallelEnv(1, lambda: SleepingEnv(seconds=8), mp_start_method="fork")
         env.reset()
         threading.Timer(1.0, env._workers[0].kill).start()
         start = time.monotonic()
