@@ -129,7 +129,8 @@ def test_the_tests_of_the_base_pass(wheel, version, tmp_path):
     for name in ("tests", "notebooks", "pyproject.toml"):  # without the package: the wheel's is tested
         (tmp_path / name).symlink_to(ROOT / name)
     deselected = [f"--deselect={test}" for test in NEED_MORE]
-    result = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *BASE_TESTS, *deselected, cwd=tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-m", "not slow"]
+    result = run(python, "-m", "pytest", *options, *BASE_TESTS, *deselected, cwd=tmp_path)
     assert result.returncode == 0, result.stdout[-3000:]
 
 

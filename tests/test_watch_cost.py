@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+LIMIT = 1.05  # of the median ratio
+
 
 @pytest.mark.timing
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not let a process choose its core")
@@ -46,5 +48,7 @@ def test_it_costs_little():
         watched, bare = (float(run.communicate(timeout=120)[0]) for run in runs)
         return watched / bare
 
-    ratios = sorted(ratio() for _ in range(3))
-    assert ratios[1] <= 1.05, ratios
+    ratios = [ratio(), ratio()]
+    if max(ratios) > LIMIT:  # otherwise, a third would not change the result
+        ratios.append(ratio())
+    assert sorted(ratios)[1] <= LIMIT, ratios  # the median of three

@@ -2,6 +2,8 @@
 
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from rlrepro.lab import Release
 from rlrepro.lab.limits import TRAINING_SECONDS, waiting_for
 
 STEPS, WIDTH, BATCH, TURNS = 60, 512, 64, 2  # of a run: gradient steps, layer width, batch size; turns
+SWEEP = {}  # in a fork: what it calls
 STILL = "How many runs compute at once, and with how many threads each?"
 
 
@@ -19,13 +22,14 @@ def trial(answer) -> Trial:
     configs = [{"seed": seed} for seed in range(max(4, thread_budget(1)))]
     sweeps = {"released": in_a_pool, "yours": answer, "ours": ours}
     costs = {variant: [] for variant in sweeps}
-    expected = in_a_fresh_process(one_by_one, configs)
-    for _ in range(TURNS):
-        for variant, run_all in sweeps.items():
-            results = in_a_fresh_process(run_all, configs)
-            if variant == "yours":
-                _compare(results, expected)
-            costs[variant].append(max(run["ended"] for run in results) - min(run["began"] for run in results))
+    with Release(f"stable-baselines3=={SB3}") as process:
+        expected = process.run(in_a_fork, one_by_one, configs)
+        for _ in range(TURNS):
+            for variant, run_all in sweeps.items():
+                results = process.run(in_a_fork, run_all, configs)
+                if variant == "yours":
+                    _compare(results, expected)
+                costs[variant].append(max(run["ended"] for run in results) - min(run["began"] for run in results))
     return Trial(costs, "s", f"from the beginning of the first to the end of the last of {len(configs)} runs", 1.6)
 
 
@@ -63,16 +67,18 @@ def one_by_one(train, configs) -> list[dict]:
     return [train(**config) for config in configs]
 
 
-def in_a_fresh_process(run_all, configs) -> list[dict]:
-    """Call it in a process in which torch has not computed yet: once it has, the process must not fork."""
-    with Release(f"stable-baselines3=={SB3}") as process:
-        process.run(load)
-        return process.run(run_all, train, configs)
-
-
-def load() -> None:
-    """Import what a run needs, so that a forked process doesn't have to."""
+def in_a_fork(run_all, configs) -> list[dict]:
+    """Call it in a fork of this process, which only imports torch: once torch has computed, a process must not fork."""
     import torch  # noqa: F401
+
+    arguments = {"call": partial(run_all, train, configs)}  # inherited: what a notebook defines can't be pickled
+    fork = ProcessPoolExecutor(1, multiprocessing.get_context("fork"), SWEEP.update, (arguments,))
+    with fork, waiting_for("a sweep", TRAINING_SECONDS) as timeout:
+        return fork.submit(_sweep).result(timeout)
+
+
+def _sweep() -> list[dict]:
+    return SWEEP["call"]()
 
 
 def _compare(results, expected) -> None:
