@@ -30,6 +30,7 @@ class Visit:
     drawings: int = 0
     inks: list = field(default_factory=list)  # lightness of text in figures and of its background, in dark mode
     contrasts: list = field(default_factory=list)
+    barriers: dict = field(default_factory=dict)  # by color scheme: what axe-core calls serious
     wrapped: list = field(default_factory=list)  # code of at most 80 columns that wraps on a wide screen
 
 
@@ -62,6 +63,22 @@ INKS = """all => all.map(e => {
     while (ground && /, 0\\)|transparent/.test(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
     return [light(getComputedStyle(e).fill), light(getComputedStyle(ground || document.body).backgroundColor)];
 })"""
+COLORS = ["color-contrast", "link-in-text-block"]  # axe-core's rules that depend on the color scheme
+SERIOUS = """options => axe.run({resultTypes: ['violations'], ...options}).then(({violations}) => violations
+    .filter(v => ['serious', 'critical'].includes(v.impact))
+    .flatMap(v => v.nodes.map(n => v.id + ' ' + n.target.join(' ') + ' ' + n.html.slice(0, 120))))"""
+# Of elements without children that have equal tags, classes and styles up to the root, one shows the colors of all.
+REMOVE_ALIKE = """() => {
+    const seen = new Set(), kinds = new Map([[document, '']]), kind = e => {
+        if (!kinds.has(e)) {
+            const own = [e.tagName, e.getAttribute('class'), e.getAttribute('style')].join(' ');
+            kinds.set(e, kind(e.parentNode) + '>' + own);
+        }
+        return kinds.get(e);
+    };
+    const leaves = [...document.body.querySelectorAll('*')].filter(e => !e.children.length && !e.closest('svg'));
+    leaves.filter(e => seen.has(kind(e)) || !seen.add(kind(e))).forEach(e => e.remove());
+}"""
 
 
 def open_page(context, site, name, visit=None, until="networkidle"):
@@ -85,7 +102,21 @@ def open_page(context, site, name, visit=None, until="networkidle"):
     return page
 
 
-def visited(browser, site, name) -> Visit:
+def switch_to(page, scheme) -> None:
+    """Let the page follow a system that changes its color scheme."""
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+    page.evaluate("document.getAnimations().forEach(animation => animation.finish())")  # labels fade to their color
+
+
+def barriers_of(page) -> list:
+    """The serious barriers of a page with axe-core's script. Afterwards, one of several elements of a kind is left."""
+    barriers = page.evaluate(SERIOUS, {"rules": {name: {"enabled": False} for name in COLORS}})
+    page.evaluate(REMOVE_ALIKE)
+    return barriers + page.evaluate(SERIOUS, {"runOnly": COLORS})
+
+
+def visited(browser, site, name, axe) -> Visit:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
     visit = Visit()
     page = open_page(context, site, name, visit)
@@ -105,9 +136,13 @@ def visited(browser, site, name) -> Visit:
     visit.too_wide = evaluate_all(".bd-article *", TOO_WIDE)
     visit.figures, visit.drawings = evaluate_all(".plot svg.narrow", FIGURES), page.locator(".plot svg.drawing").count()
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.evaluate("document.documentElement.dataset.theme = 'dark'")
-    page.evaluate("document.getAnimations().forEach(animation => animation.finish())")  # labels fade to their color
+    switch_to(page, "dark")
     visit.inks = evaluate_all(".plot svg.wide text", INKS)
     visit.contrasts = evaluate_all("main td, main th, main p, main label", CONTRAST)
+    switch_to(page, "light")
+    page.add_script_tag(path=axe)
+    visit.barriers["light"] = barriers_of(page)
+    switch_to(page, "dark")
+    visit.barriers["dark"] = page.evaluate(SERIOUS, {"runOnly": COLORS})
     context.close()
     return visit

@@ -11,6 +11,9 @@ RUN_SECONDS = 4500.0  # for a test that may be the first to need a run of all no
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 BROWSER_SECONDS = 180.0  # to start
+AXE = "axe-core@4.14.1"
+SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
+NPM_SECONDS = 600.0  # the download of one package
 NO_BROWSER = "no Chromium here: apt-get install chromium (or set RLREPRO_CHROMIUM to one), as the README says"
 
 
@@ -55,7 +58,7 @@ def html(run, tmp_path_factory, worker_id, testrun_uid):
         return output if output.exists() else build(run, folder).parent
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(html):
     """The address of the site, on its own server."""
     import threading
@@ -93,3 +96,43 @@ def browser():
         started = playwright.chromium.launch(**options)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script; npm fetches it into the cache folder the first time."""
+    import base64
+    import hashlib
+    import shutil
+    import subprocess
+    import tarfile
+
+    from rlrepro.lab.overlays import cache_folder
+
+    script = cache_folder() / "scripts" / f"{AXE}.js"
+    if not script.exists():
+        folder = tmp_path_factory.mktemp("axe")
+        command = ["npm", "pack", AXE, "--silent", "--pack-destination", folder]
+        subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=limit(NPM_SECONDS))
+        (archive,) = folder.glob("*.tgz")
+        assert base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode() == SHA512
+        with tarfile.open(archive) as packed:
+            packed.extract("package/axe.min.js", folder, filter="data")
+        script.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder / "package" / "axe.min.js", script)
+    return script
+
+
+@pytest.fixture(scope="session")
+def visited_pages():
+    return {}
+
+
+@pytest.fixture(scope="module")
+def visits(browser, site, pages, axe, visited_pages):
+    """Each page, opened once with an empty cache, and the state of the page."""
+    from .browsing import visited
+
+    if not visited_pages:
+        visited_pages.update({name: visited(browser, site, name, axe) for name in pages})
+    return visited_pages

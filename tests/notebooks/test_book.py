@@ -18,7 +18,7 @@ from rlrepro.lab.limits import TookTooLong
 
 from ..conftest import ROOT
 from . import browsing
-from .browsing import NARROW, open_page, visited
+from .browsing import NARROW, open_page
 
 LARGEST_PAGE = 3.0 * 10**6  # bytes, everything that it loads
 SMALLEST = 7  # pixels, of text in a figure
@@ -32,12 +32,6 @@ def test_a_page_that_never_loads_is_named(browser, monkeypatch):
         with pytest.raises(TookTooLong, match=rf"loading {site}index.html in the browser .*limit of 1 s"):
             open_page(context, site, "index.html")
     context.close()
-
-
-@pytest.fixture(scope="module")
-def visits(browser, site, pages):
-    """Each page, opened once with an empty cache, and the state of the page."""
-    return {name: visited(browser, site, name) for name in pages}
 
 
 def nonempty(visits, attribute):
