@@ -1,8 +1,7 @@
 """The environments of an ensemble: each member has its own, and all step together."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import gymnasium as gym
@@ -46,17 +45,6 @@ def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
     from .processes import EnvProcesses  # needs loky
 
     return EnvProcesses(env_fns, n_envs, **AUTORESET)
-
-
-@contextmanager
-def closed_on_error(envs: VectorEnv, passed) -> Iterator[VectorEnv]:
-    """Close these environments if the block raises, unless they are the VectorEnv that the caller passed."""
-    try:
-        yield envs
-    except BaseException:
-        if envs is not passed:
-            envs.close()
-        raise
 
 
 def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:

@@ -13,10 +13,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from . import checkpoint
 from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
-from .envs import closed_on_error, make_envs
+from .envs import make_envs
 from .hyperparameters import LIMITS, Hyperparameters, Schedule
 from .losses import write_gradients
 from .member_adam import MemberAdam
@@ -86,19 +85,15 @@ class EnsemblePPO:
         vectorization: str = "auto",
         device: str | torch.device = "cpu",
     ):
-        self.options = {name: value for name, value in locals().items() if name not in ("self", "env")}
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
         self.seeds = check_seeds(seeds)
         sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
         self.n_envs, self.n_steps, self.batch_size, self.n_epochs = check_minibatches(normalize_advantage, sizes)
         self.normalize_advantage = normalize_advantage
-        self.hyperparameters = Hyperparameters(len(self.seeds), {name: self.options[name] for name in LIMITS})
+        self.hyperparameters = Hyperparameters(len(self.seeds), {name: self._options[name] for name in LIMITS})
         warn_of_twins(self.seeds, self.hyperparameters, env)
         self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
         self.envs = make_envs(env, len(self), self.n_envs, vectorization)
-        with closed_on_error(self.envs, env):
-            self._make_learners({} if vec_normalize is True else vec_normalize)
-
-    def _make_learners(self, vec_normalize: dict | bool) -> None:
         self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
         policies, generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
@@ -111,11 +106,10 @@ class EnsemblePPO:
         )
         self._orders = [np.random.RandomState(seed) for seed in self.seeds]
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
-        normalize = None
-        if vec_normalize is not False:
-            normalize = MemberNormalize(len(self), self.n_envs, self.observation_space.shape, **vec_normalize)
-        self.collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
-        self.episodes, self.stopped = self.collector.episodes, {}  # by stopped member: what Observers restores
+        shape, options = self.observation_space.shape, {} if vec_normalize is True else vec_normalize
+        normalize = None if vec_normalize is False else MemberNormalize(len(self), self.n_envs, shape, **options)
+        self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
+        self.episodes, self.stopped = self._collector.episodes, {}  # by stopped member: what Observers restores
         self.diverged = []  # those of them whose weights were no longer finite
 
     def __len__(self) -> int:
@@ -124,12 +118,12 @@ class EnsemblePPO:
     @property
     def num_timesteps(self) -> int:
         """Timesteps of each member so far."""
-        return self.collector.num_timesteps
+        return self._collector.num_timesteps
 
     @property
     def normalize(self) -> MemberNormalize | None:
         """The members' VecNormalize; None without `vec_normalize`."""
-        return self.collector.normalize
+        return self._collector.normalize
 
     def learn(
         self,
@@ -180,7 +174,9 @@ class EnsemblePPO:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, except the environments, which you pass to `load` again."""
-        torch.save(checkpoint.state_of(self), path)
+        saved = {"options": cloudpickle.dumps(self._options), "collected": self._collector.state()}
+        learned = {"weights": self.networks.flat.cpu(), "adam": self.optimizer.adam.state_dict()}
+        torch.save({**saved, **learned, "stopped": self.stopped, "diverged": self.diverged}, path)
 
     @classmethod
     def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
@@ -190,8 +186,17 @@ class EnsemblePPO:
         you trust."""
         saved = torch.load(path, map_location="cpu", weights_only=False)
         ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
-        with closed_on_error(ensemble.envs, env):
-            checkpoint.restore(ensemble, saved)
+        if ensemble.networks.flat.shape != saved["weights"].shape:
+            shape, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
+            raise ValueError(f"expected (members, weights) {expected} as in the file, found {shape}; pass the same env")
+        ensemble.networks.flat.data.copy_(saved["weights"])
+        adam = ensemble.optimizer.adam.state_dict()  # with the new learning rates
+        if len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
+            raise ValueError("target_kl can be changed from one number to another, but not from or to None")
+        ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
+        ensemble._collector.restore(saved["collected"])
+        ensemble.episodes = ensemble._collector.episodes
+        ensemble.stopped, ensemble.diverged = saved["stopped"], saved["diverged"]
         return ensemble
 
     def __reduce__(self):
@@ -204,7 +209,7 @@ class EnsemblePPO:
     def collect(self, after_step: Callable | None = None) -> Rollout | None:
         """Let each member act for `n_steps` in each of its environments. Returns None if `after_step`, which is
         called as in `Collector.collect`, returned False."""
-        return self.collector.collect(self.n_steps, after_step)
+        return self._collector.collect(self.n_steps, after_step)
 
     def update(self, rollout: Rollout, remaining: float = 1.0, curves: LossCurves | None = None) -> None:
         """PPO's update of each member, with its own transitions in its own order; `remaining` is the progress that
