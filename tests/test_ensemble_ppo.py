@@ -164,7 +164,8 @@ def test_auto_chooses_processes_if_a_step_takes_longer_than_a_message(message_se
     monkeypatch.setattr(ensemble_envs, "_cores", lambda: 2)
     monkeypatch.setattr(processes, "EnvProcesses", lambda *_, **__: "processes")
     monkeypatch.setattr(ensemble_envs, "SyncVectorEnv", lambda *_, **__: "this process")
-    assert ensemble_envs.make_envs("CartPole-v1", 2, 1, "auto") == expected
+    _, start_envs = ensemble_envs.prepare_envs("CartPole-v1", 2, 1, "auto")
+    assert start_envs() == expected
 
 
 def test_a_policy_is_sb3s_own(tmp_path):

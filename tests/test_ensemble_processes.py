@@ -82,6 +82,23 @@ if __name__ == "__main__":
     except RuntimeError as error:
         print(error)
 """
+REFUSED = """
+from multiprocessing import active_children
+from pathlib import Path
+import torch
+path = Path(__file__).with_name("ensemble.pt")
+if __name__ == "__main__":
+    EnsemblePPO("Pendulum-v1", **{**sizes, "vectorization": "sync"}).save(path)
+    for refused in (
+        lambda: EnsemblePPO("Pendulum-v1", **sizes, policy_kwargs={"optimizer_class": torch.optim.RAdam}),
+        lambda: EnsemblePPO.load(path, "Acrobot-v1", vectorization="async"),
+        lambda: EnsemblePPO.load(path, "Pendulum-v1", vectorization="async", target_kl=0.1),
+    ):
+        try:
+            refused()
+        except ValueError as error:  # which holds the ensemble
+            print(str(error).split(" (")[0], active_children())
+"""
 
 
 def output_of(script, tmp_path):
@@ -121,3 +138,9 @@ def test_an_environment_that_a_script_registers_is_made_in_other_processes(tmp_p
 def test_a_process_that_can_not_start_is_named(tmp_path):
     output = output_of(FAILING, tmp_path)
     assert "no license for another simulator" in output and "environment processes of members [" in output
+
+
+def test_no_process_is_left_by_an_ensemble_that_is_refused(tmp_path):
+    optimizer, weights, target_kl = output_of(REFUSED, tmp_path).splitlines()
+    assert "RAdam" in optimizer and weights.startswith("expected") and target_kl.startswith("target_kl")
+    assert all(line.endswith(" []") for line in (optimizer, weights, target_kl))

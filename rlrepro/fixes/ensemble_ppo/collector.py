@@ -71,8 +71,7 @@ class Collector:
             self._starts = terminated | truncated
             finished = self._count(rewards[step], self._starts, infos.get(INFO))
             if self.normalize is not None:
-                normalized = self.normalize.step(self._observations, rewards[step], self._starts)
-                self._observations, rewards[step] = normalized
+                self._observations, rewards[step] = self.normalize.step(self._observations, rewards[step], self._starts)
             if after_step is not None:
                 arrays = {"actions": actions[step], "new_obs": self._observations}
                 arrays |= {"rewards": rewards[step], "dones": self._starts, "episode_starts": starts[step]}

@@ -24,27 +24,29 @@ INFO = "info_of_env"
 TIMED_STEPS = 50
 MESSAGE_SECONDS = 0.3e-3  # extra time of a step in another process
 VECTORIZATIONS = ("auto", "sync", "async")
+Spaces = tuple[gym.Space, gym.Space]  # of observations and of actions
 
 
-def make_envs(env, members: int, n_envs: int, vectorization: str) -> VectorEnv:
-    """members × n_envs environments; those of a member are side by side. `env` is as in `EnsemblePPO`."""
+def prepare_envs(env, members: int, n_envs: int, vectorization: str) -> tuple[Spaces, Callable[[], VectorEnv]]:
+    """The spaces of an environment, and what starts members × n_envs of them, those of a member side by side. `env` is
+    as in `EnsemblePPO`."""
     if isinstance(env, VectorEnv):
         _check_vectorized(env, members, n_envs)
-        return env
+        return (env.single_observation_space, env.single_action_space), lambda: env
     if vectorization not in VECTORIZATIONS:
         raise ValueError(f"vectorization must be one of {VECTORIZATIONS}, found {vectorization!r}")
     factories = [_factory(spec) for spec in (env if isinstance(env, list | tuple) else [env] * members)]
     if len(factories) != members:
         raise ValueError(f"expected an environment for each of {members} members, found {len(factories)}")
-    step_seconds = _check_members(factories, n_envs)
+    spaces, step_seconds = _check_members(factories, n_envs)
     if vectorization == "auto":
         vectorization = "async" if step_seconds * (_cores() - 1) > MESSAGE_SECONDS else "sync"
     env_fns = [partial(_MemberEnv, factory, member) for member, factory in enumerate(factories) for _ in range(n_envs)]
     if vectorization == "sync":
-        return SyncVectorEnv(env_fns, **AUTORESET)
+        return spaces, partial(SyncVectorEnv, env_fns, **AUTORESET)
     from .processes import EnvProcesses  # needs loky
 
-    return EnvProcesses(env_fns, n_envs, **AUTORESET)
+    return spaces, partial(EnvProcesses, env_fns, n_envs, **AUTORESET)
 
 
 def _check_vectorized(env: VectorEnv, members: int, n_envs: int) -> None:
@@ -68,9 +70,9 @@ def _cores() -> int:
     return cpu_count()
 
 
-def _check_members(factories: Sequence[Callable[[], gym.Env]], n_envs: int) -> float:
-    """Seconds of a step of the first member's environment. Raises ValueError if two environments are the same, or if
-    the spaces of members differ or can't be trained on."""
+def _check_members(factories: Sequence[Callable[[], gym.Env]], n_envs: int) -> tuple[Spaces, float]:
+    """The members' spaces, and the seconds of a step of the first one's environment. Raises ValueError if two
+    environments are the same, or if the spaces of members differ or can't be trained on."""
     envs = []
     try:
         for member, factory in [*enumerate(factories), *enumerate(factories if n_envs > 1 else ())]:
@@ -81,7 +83,7 @@ def _check_members(factories: Sequence[Callable[[], gym.Env]], n_envs: int) -> f
             if spaces != first:
                 raise ValueError(f"members must have equal spaces: member {member} has {spaces}, member 0 has {first}")
         check_spaces(*first)
-        return _step_seconds(envs[0])
+        return first, _step_seconds(envs[0])
     finally:
         for env in envs:
             env.close()

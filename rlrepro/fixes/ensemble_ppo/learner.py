@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from .checks import check_device, check_minibatches, check_policy, check_seeds, warn_of_twins
 from .collector import Collector
-from .envs import make_envs
+from .envs import prepare_envs
 from .hyperparameters import LIMITS, Hyperparameters, Schedule
 from .losses import write_gradients
 from .member_adam import MemberAdam
@@ -86,15 +86,14 @@ class EnsemblePPO:
         device: str | torch.device = "cpu",
     ):
         self._options = {name: value for name, value in locals().items() if name not in ("self", "env")}
-        self.seeds = check_seeds(seeds)
+        self.seeds, self.normalize_advantage = check_seeds(seeds), normalize_advantage
         sizes = {"n_envs": n_envs, "n_steps": n_steps, "batch_size": batch_size, "n_epochs": n_epochs}
         self.n_envs, self.n_steps, self.batch_size, self.n_epochs = check_minibatches(normalize_advantage, sizes)
-        self.normalize_advantage = normalize_advantage
         self.hyperparameters = Hyperparameters(len(self.seeds), {name: self._options[name] for name in LIMITS})
         warn_of_twins(self.seeds, self.hyperparameters, env)
         self.device, self.policy_kwargs = check_device(device), {"use_sde": use_sde, **(policy_kwargs or {})}
-        self.envs = make_envs(env, len(self), self.n_envs, vectorization)
-        self.observation_space, self.action_space = self.envs.single_observation_space, self.envs.single_action_space
+        spaces, start_envs = prepare_envs(env, len(self), self.n_envs, vectorization)
+        self.observation_space, self.action_space = spaces
         policies, generators = zip(*map(self._seeded_policy, self.seeds), strict=True)
         check_policy(policies[0])
         self.networks = StackedPolicies(policies, self.device)
@@ -108,6 +107,7 @@ class EnsemblePPO:
         discounts = {name: self.hyperparameters.at(name) for name in ("gamma", "gae_lambda")}
         shape, options = self.observation_space.shape, {} if vec_normalize is True else vec_normalize
         normalize = None if vec_normalize is False else MemberNormalize(len(self), self.n_envs, shape, **options)
+        self.envs = start_envs()  # only now, so that an error above leaves no processes
         self._collector = Collector(self.envs, self.networks, generators, self.seeds, normalize=normalize, **discounts)
         self.episodes, self.stopped = self._collector.episodes, {}  # by stopped member: what Observers restores
         self.diverged = []  # those of them whose weights were no longer finite
@@ -182,17 +182,20 @@ class EnsemblePPO:
     def load(cls, path: str | Path, env, **changes) -> "EnsemblePPO":
         """The ensemble of a file, with new environments; `learn` continues as Stable-Baselines3's `PPO.load(path, env)`
         does with `reset_num_timesteps=False`: environments and random generators start again from the seeds. `changes`
-        replace arguments of the saved ensemble, such as `device`. Like any pickle, a file can run code: load only what
-        you trust."""
+        replace saved arguments, such as `device`. Like any pickle, a file can run code: load only what you trust."""
         saved = torch.load(path, map_location="cpu", weights_only=False)
         ensemble = cls(env, **{**cloudpickle.loads(saved["options"]), **changes})
-        if ensemble.networks.flat.shape != saved["weights"].shape:
-            shape, expected = tuple(ensemble.networks.flat.shape), tuple(saved["weights"].shape)
-            raise ValueError(f"expected (members, weights) {expected} as in the file, found {shape}; pass the same env")
-        ensemble.networks.flat.data.copy_(saved["weights"])
+        shapes, problem = [tuple(flat.shape) for flat in (saved["weights"], ensemble.networks.flat)], None
         adam = ensemble.optimizer.adam.state_dict()  # with the new learning rates
-        if len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
-            raise ValueError("target_kl can be changed from one number to another, but not from or to None")
+        if shapes[0] != shapes[1]:
+            problem = "expected (members, weights) {} as in the file, found {}; pass the same env".format(*shapes)
+        elif len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
+            problem = "target_kl can be changed from one number to another, but not from or to None"
+        if problem:
+            if ensemble.envs is not env:
+                ensemble.close()
+            raise ValueError(problem)
+        ensemble.networks.flat.data.copy_(saved["weights"])
         ensemble.optimizer.adam.load_state_dict({**adam, "state": saved["adam"]["state"]})
         ensemble._collector.restore(saved["collected"])
         ensemble.episodes = ensemble._collector.episodes
@@ -207,8 +210,7 @@ class EnsemblePPO:
         self.envs.close()
 
     def collect(self, after_step: Callable | None = None) -> Rollout | None:
-        """Let each member act for `n_steps` in each of its environments. Returns None if `after_step`, which is
-        called as in `Collector.collect`, returned False."""
+        """A rollout of `n_steps` in each environment, or None; `after_step` is as in `Collector.collect`."""
         return self._collector.collect(self.n_steps, after_step)
 
     def update(self, rollout: Rollout, remaining: float = 1.0, curves: LossCurves | None = None) -> None:
@@ -240,8 +242,7 @@ class EnsemblePPO:
         """The policy that Stable-Baselines3 would start with, and the generator from which it would then draw."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)  # only the CPU's
-            policy = self._new_policy()
-            generator = torch.Generator()
+            policy, generator = self._new_policy(), torch.Generator()
             generator.set_state(torch.get_rng_state())
         return policy, generator
 

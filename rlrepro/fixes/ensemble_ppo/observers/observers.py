@@ -10,6 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import explained_variance
 
+from ..hyperparameters import SCHEDULED
 from .loss_curves import LossCurves
 from .member import Member
 
@@ -126,9 +127,8 @@ class Observers:
         for index, env, episode_return, length in finished:
             member_infos[index][env]["episode"] = {"r": episode_return, "l": length}  # as a Monitor reports it
         for index, callback in self._active(self._callbacks).items():
-            callback.update_locals(
-                {name: array[index] for name, array in arrays.items()} | {"infos": member_infos[index]}
-            )
+            member_arrays = {name: array[index] for name, array in arrays.items()}
+            callback.update_locals(member_arrays | {"infos": member_infos[index]})
             if not callback.on_step():
                 self._stop(index, self._ensemble.networks.flat[index].detach())
         return bool(self._active(self._callbacks))
@@ -161,9 +161,7 @@ class Observers:
     def _log_update(self, remaining: float) -> None:
         hyperparameters, weights = self._ensemble.hyperparameters, self._ensemble.networks.weights
         losses = list(self.curves.of_members())
-        settings = {
-            name: hyperparameters.at(name, remaining) for name in ("learning_rate", "clip_range", "clip_range_vf")
-        }
+        settings = {name: hyperparameters.at(name, remaining) for name in SCHEDULED}
         deviations = weights["log_std"].exp().mean(1).tolist() if "log_std" in weights else None
         for index, member in self._active(self._members).items():
             records = losses[index] | {

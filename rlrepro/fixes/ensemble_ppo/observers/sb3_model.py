@@ -16,10 +16,8 @@ def model_of(ensemble, member: int) -> PPO:
     policy_kwargs = {name: value for name, value in ensemble.policy_kwargs.items() if name != "use_sde"}
     with torch.random.fork_rng(devices=[]):
         model = PPO("MlpPolicy", spaces_of(ensemble), policy_kwargs=policy_kwargs, **options)
-    model.seed, (*_, model.num_timesteps) = (
-        ensemble.seeds[member],
-        ensemble.stopped.get(member, [ensemble.num_timesteps]),
-    )
+    model.seed = ensemble.seeds[member]
+    *_, model.num_timesteps = ensemble.stopped.get(member, [ensemble.num_timesteps])
     ensemble.networks.copy_to(member, model.policy)
     state, first = None if member in ensemble.stopped else ensemble.optimizer.state_of(member), 0
     for parameter in model.policy.parameters() if state else ():
