@@ -89,3 +89,11 @@ def test_planning_leaves_networks_and_random_numbers_alone():
     assert numbers[0] == numbers[1]
     assert all(torch.equal(a, b) for a, b in zip(before, actor.parameters(), strict=True))
     assert all(parameter.grad is None for parameter in actor.parameters())
+
+
+def test_planning_does_not_wait_for_numba(monkeypatch):
+    def compile_by_running(*_):
+        raise AssertionError("tianshou's policy compiles n-step returns, which no stage of PPO uses")
+
+    monkeypatch.setattr("tianshou.algorithm.algorithm_base._nstep_return", compile_by_running)
+    assert make_plan("mlp", rollout=64).fits(1)

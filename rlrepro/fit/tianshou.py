@@ -28,7 +28,7 @@ class TianshouStages:
 
         self.obs_space, self.act_space, self.run = obs_space, act_space, run
         actor, critic = run.copy([actor, critic], dtype)
-        with run:
+        with run, patch.object(ProbabilisticActorPolicy, "_compile", create=True):  # Numba's compiler takes seconds
             policy = ProbabilisticActorPolicy(
                 actor=actor,
                 dist_fn=dist_fn or default_distribution(act_space),

@@ -1,5 +1,8 @@
 """What the chapter measures, one function per section: each runs workloads under releases and records the results."""
 
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
 import numpy as np
 
 from rlrepro.cases.common.bench import Bench
@@ -23,6 +26,14 @@ SCANS = 17  # of each buffer: now and then one takes several times as long, whic
 def release(bench: Bench, version: str) -> Release:
     """tianshou in this version, with one thread: the networks are small, and threads that wait for others spin."""
     return bench.release(f"tianshou=={version}", OMP_NUM_THREADS="1", **INTERPRETED)
+
+
+def start(bench: Bench) -> list[Release]:
+    """LAST_GOOD, FIRST_BAD and NEWEST, ready to measure."""
+    releases = [release(bench, version) for version in (LAST_GOOD, FIRST_BAD, NEWEST)]
+    with ThreadPoolExecutor() as pool:  # their processes start side by side
+        list(pool.map(lambda release: release.run(import_module, "tianshou"), releases))
+    return releases
 
 
 def slower_and_slower(bench: Bench) -> None:
