@@ -10,7 +10,6 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import explained_variance
 
-from ..hyperparameters import SCHEDULED
 from .loss_curves import LossCurves
 from .member import Member
 
@@ -161,7 +160,9 @@ class Observers:
     def _log_update(self, remaining: float) -> None:
         hyperparameters, weights = self._ensemble.hyperparameters, self._ensemble.networks.weights
         losses = list(self.curves.of_members())
-        settings = {name: hyperparameters.at(name, remaining) for name in SCHEDULED}
+        settings = {
+            name: hyperparameters.at(name, remaining) for name in ("learning_rate", "clip_range", "clip_range_vf")
+        }
         deviations = weights["log_std"].exp().mean(1).tolist() if "log_std" in weights else None
         for index, member in self._active(self._members).items():
             records = losses[index] | {
