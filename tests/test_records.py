@@ -32,6 +32,8 @@ def test_finds_by_name_and_setting(book):
         book.records.series("case.peak", "nonsense")
     with pytest.raises(MissingRecord, match=r"case\.peak with rows=3"):
         book.records.get("case.peak", rows=3)
+    with pytest.raises(MissingRecord, match=r"no record of peak; there is case\.peak$"):
+        book.records.get("peak")
 
 
 @pytest.mark.parametrize(

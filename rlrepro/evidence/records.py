@@ -92,7 +92,9 @@ class Records(list):
         records = self.where(name, **setting)
         if not records:
             wanted_setting = ", ".join(f"{key}={value}" for key, value in setting.items())
-            raise MissingRecord(f"no record of {name}" + (f" with {wanted_setting}" if self.where(name) else ""))
+            with_case = sorted({record.name for record in self if record.name.endswith(f".{name}")})
+            hint = f"; there is {', '.join(with_case)}" if with_case else ""
+            raise MissingRecord(f"no record of {name}" + (f" with {wanted_setting}" if self.where(name) else hint))
         return records
 
     def by_place(self) -> dict[tuple[str, str], "Records"]:

@@ -12,7 +12,7 @@ from rlrepro.lab.units import format_value
 LINEAR = (0.9, 1.05)  # exponents that count as growing with the train batch; constant terms flatten small ones
 FLAT = 0.05  # the exponent up to which memory counts as bounded
 DOUBLE = 2  # "more than twice", in #58679
-SAME = 1.25  # a peak of up to that many times another one counts as the same
+ALIKE = 1.25  # a peak of up to that many times another one counts as the same
 ROUNDING = 1e-4  # relative difference that float32 sums in another order explain; standardizing amplifies it
 LEFT = 0.01  # of the graph: up to there it counts as dropped; a GPU's allocator rounds up what the results take
 HALF = 0.5  # of the excess: from there on, a cause counts as explaining it
@@ -43,11 +43,11 @@ def judge_gradients(records: Records) -> Verdict:
         f"at {rows:,} timesteps {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
         f"{format_value(ours, 'B')} in chunks as well"
     )
-    if released <= SAME * ours:
+    if released <= ALIKE * ours:
         return Verdict("not testable here", figure, "the value pass takes no more memory here than in chunks")
-    if not recorded or released < SAME * without:
+    if not recorded or released < ALIKE * without:
         return Verdict("refuted", figure, "no gradients are recorded, or they take no memory")
-    if without <= SAME * ours:
+    if without <= ALIKE * ours:
         return Verdict("supported", figure, "without gradients, nothing is left to gain")
     return Verdict("partly", figure, "gradients are recorded and take memory, but the whole batch at once takes more")
 
@@ -61,13 +61,13 @@ def judge_double(records: Records) -> Verdict:
 
 def judge_cause(records: Records) -> Verdict:
     old, new, ours = _thread(records)
-    if new <= SAME * old:
+    if new <= ALIKE * old:
         return Verdict("not testable here", f"{new / old:.2f} times", "the new stack takes no more memory here")
     explained = (new - ours) / (new - old)
     figure = f"{explained:.0%} of the excess goes with the fix, which leaves {format_value(ours, 'B')}"
     if explained < HALF:
         return Verdict("refuted", figure, "most of the excess stays without the value pass")
-    note = "" if ours <= SAME * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
+    note = "" if ours <= ALIKE * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
     return Verdict("partly" if note else "supported", figure, f"both updates are the same but for the value pass{note}")
 
 
