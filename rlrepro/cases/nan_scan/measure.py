@@ -1,11 +1,10 @@
 """What the chapter measures, one function per section: each runs workloads under releases and records the results."""
 
-from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import numpy as np
 
-from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.bench import Bench, at_once
 from rlrepro.cases.common.tianshou_ppo import INTERPRETED
 from rlrepro.cases.nan_scan import (
     FIRST_BAD,
@@ -31,8 +30,7 @@ def release(bench: Bench, version: str) -> Release:
 def start(bench: Bench) -> list[Release]:
     """LAST_GOOD, FIRST_BAD and NEWEST, ready to measure."""
     releases = [release(bench, version) for version in (LAST_GOOD, FIRST_BAD, NEWEST)]
-    with ThreadPoolExecutor() as pool:  # their processes start side by side
-        list(pool.map(lambda release: release.run(import_module, "tianshou"), releases))
+    at_once(releases, import_module, "tianshou")
     return releases
 
 

@@ -1,12 +1,11 @@
 """What the chapter measures, section by section: each function runs training runs and adds records to its `Bench`."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib.util import find_spec
 from statistics import median
 
-from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.bench import Bench, at_once
 from rlrepro.cases.parallel_training import (
     MEMBERS,
     NET,
@@ -45,8 +44,7 @@ def prepare(bench: Bench) -> None:
         os.environ.pop(name, None)
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     bench.add("cores", thread_budget(1))
-    with ThreadPoolExecutor() as executor:
-        list(executor.map(lambda waits: parent(bench, waits).run(training.load), WAITS))
+    at_once([parent(bench, waits) for waits in WAITS], training.load)
 
 
 def pools(bench: Bench) -> None:

@@ -3,11 +3,10 @@
 import itertools
 import os
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.bench import Bench, at_once
 from rlrepro.cases.slice_sampler import BUGGY, FIXED, ID_BYTES, NEWEST, workloads
 from rlrepro.cases.slice_sampler.buffers import check_memory, drop, missing_on_card
 from rlrepro.lab import Comparison, Release
@@ -32,8 +31,7 @@ def start(bench: Bench) -> list[Release]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     releases = _releases(bench)
-    with ThreadPoolExecutor() as pool:  # their processes start side by side
-        list(pool.map(lambda release: release.run(workloads.prepare), releases))
+    at_once(releases, workloads.prepare)
     return releases
 
 

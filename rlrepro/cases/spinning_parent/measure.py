@@ -1,11 +1,10 @@
 """What the chapter measures, section by section: each function runs workloads under releases and adds records."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.bench import Bench, at_once
 from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING, workloads
 from rlrepro.lab import Comparison, Release, this_machine
 
@@ -19,8 +18,7 @@ def start(bench: Bench) -> list[Release]:
         os.environ.setdefault(name, value)
     bench.add("cores", this_machine().cores)
     releases = _releases(bench)
-    with ThreadPoolExecutor() as executor:  # their processes start side by side
-        list(executor.map(_prepare, releases))
+    at_once(releases, workloads.step_times, ["theirs"], 1, 0.0, 1, 0.0)
     return releases
 
 
@@ -80,10 +78,6 @@ def _releases(bench) -> list[Release]:
 
 def _workers() -> int:
     return max(1, this_machine().cores - 1)
-
-
-def _prepare(release) -> None:
-    release.run(workloads.step_times, ["theirs"], 1, 0.0, 1, 0.0)
 
 
 def _step_times(bench, release, waits, workers, seconds, blocks=None) -> dict:

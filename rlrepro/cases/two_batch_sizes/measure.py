@@ -1,13 +1,12 @@
 """The chapter's measurements, one function per section. Each adds its records to the `Bench` that it is given."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
 from gymnasium import spaces
 
-from rlrepro.cases.common.bench import Bench
+from rlrepro.cases.common.bench import Bench, at_once
 from rlrepro.cases.common.networks import Actor, Critic, NatureCNN, ResidualCNN
 from rlrepro.cases.common.tianshou_ppo import INTERPRETED, is_version_2, visual_networks
 from rlrepro.cases.two_batch_sizes import ARTICLE_GIB, BUGGY, NEWEST, workloads
@@ -43,10 +42,8 @@ def release(bench: Bench, version: str) -> Release:
 
 def in_both(bench: Bench, fn, *args, **kwargs) -> dict:
     """`fn(...)` under BUGGY and NEWEST at once, by version: only for bytes and counts, not for times."""
-    versions = BUGGY, NEWEST
-    with ThreadPoolExecutor() as pool:
-        results = pool.map(lambda version: release(bench, version).run(fn, *args, **kwargs), versions)
-        return dict(zip(versions, results, strict=True))
+    releases = {version: release(bench, version) for version in (BUGGY, NEWEST)}
+    return dict(zip(releases, at_once(releases.values(), fn, *args, **kwargs), strict=True))
 
 
 def start_releases(bench: Bench) -> None:
