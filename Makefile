@@ -14,7 +14,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test test-all lint lab book slides serve picture lock dist matrix clean
+.PHONY: help reproduce full test fast-tests notebook-tests test-all lint lab book slides serve picture lock dist matrix clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,20 +48,27 @@ serve: $(READY)  ## serve the site on this machine
 	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
-# Chapters in three parts that take about the same time; 06 judges what all others measured.
-TINY := $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny
-chapters = $(filter-out 06_%,$(basename $(notdir $(wildcard notebooks/?[$(1)]_*.ipynb))))
-TINY_PARTS := 0456 139 278
-
 test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the profile `tiny`
 	@rm -rf build/tiny && mkdir -p build/tiny
-	export OMP_WAIT_POLICY=PASSIVE; running=; \
-	  trap 'kill $$running 2>/dev/null || true' EXIT; \
-	  $(foreach part,$(TINY_PARTS),$(TINY) $(call chapters,$(part)) >build/tiny/$(part).log 2>&1 & running="$$running $$!";) \
-	  $(BIN)/python -m pytest -m "not slow and not timing and not notebooks"; \
-	  for part in $$running; do wait $$part || { cat build/tiny/*.log; exit 1; }; done
-	$(TINY) 06 >build/tiny/verdicts.log 2>&1 || { cat build/tiny/verdicts.log; exit 1; }
-	RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist worksteal -m "notebooks and not slow" tests/notebooks
+	@OMP_WAIT_POLICY=PASSIVE $(MAKE) --no-print-directory --jobs=4 fast-tests notebook-tests
+
+fast-tests:
+	$(BIN)/python -m pytest -m "not slow and not timing and not notebooks"
+
+# Chapters in three parts that take about the same time; 06 judges what all others measured.
+TINY := $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny
+TINY_PARTS := 0456 139 278
+
+$(TINY_PARTS:%=tiny-%):
+	@$(TINY) $(filter-out 06_%,$(basename $(notdir $(wildcard notebooks/?[$(@:tiny-%=%)]_*.ipynb)))) $(call quietly,$@)
+
+# Its output would be mixed with that of the fast tests, which take longer.
+notebook-tests: $(TINY_PARTS:%=tiny-%)
+	@$(TINY) 06 $(call quietly,verdicts)
+	@RLREPRO_RUN=build/tiny $(BIN)/python -m pytest -n 2 --dist worksteal -m "notebooks and not slow" tests/notebooks $(call quietly,tests)
+	@cat build/tiny/tests.log
+
+quietly = >build/tiny/$(1).log 2>&1 || { cat build/tiny/$(1).log; exit 1; }
 
 test-all: lint  ## every test; each notebook is run in the profile `smoke`
 	@rm -rf build/smoke && mkdir -p build

@@ -1,5 +1,6 @@
 """What tests share: a GPU mark that gives the reason when a test is skipped, and the committed reference records."""
 
+import gc
 import os
 import signal
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ def pytest_collection_modifyitems(items):
     if on_gpu and not _sees_gpu():
         for item in on_gpu:
             item.add_marker(pytest.mark.skip(reason="torch sees no GPU here"))
+
+
+def pytest_collection_finish():
+    gc.freeze()  # many tests call gc.collect, which need not look through all that was imported
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -213,21 +214,32 @@ def read_records(source: str | Path) -> Records:
         raise FileNotFoundError(f"no records at {source}; `rlrepro reproduce` makes them")
     records, problems = [], []
     for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
-        lines = [] if path.is_dir() else path.read_bytes().splitlines()
-        if not lines:
-            problems.append(f"{path} {'is a folder, not a file' if path.is_dir() else 'is empty'}")
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = Record.model_validate_json(line)
-                check_record(record.name, record.setting, record.value, record.unit)
-                records.append(record)
-            except ValidationError as error:
-                first_error = error.errors()[0]
-                location = ".".join(map(str, first_error["loc"]))
-                problems.append(f"{path}, line {number}: {location + ': ' if location else ''}{first_error['msg']}")
-            except UndeclaredRecord as error:
-                problems.append(f"{path}, line {number}: {error}")
+        status = path.stat()
+        read, left_out = _read_file(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+        records += read
+        problems += left_out
     for problem in problems:
         warnings.warn(f"left out a record that can't be read: {problem}", stacklevel=2)
     records.sort(key=lambda record: record.taken_at.timestamp())  # a folder may hold older copies of its files
     return Records(records, tuple(problems))
+
+
+@lru_cache(maxsize=64)  # a site reads the files of each reference machine for many pages
+def _read_file(path: Path, version: tuple[int, ...]) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """Records and problems of a file. `version` differs when the file was written again."""
+    records, problems = [], []
+    lines = [] if path.is_dir() else path.read_bytes().splitlines()
+    if not lines:
+        problems.append(f"{path} {'is a folder, not a file' if path.is_dir() else 'is empty'}")
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = Record.model_validate_json(line)
+            check_record(record.name, record.setting, record.value, record.unit)
+            records.append(record)
+        except ValidationError as error:
+            first_error = error.errors()[0]
+            location = ".".join(map(str, first_error["loc"]))
+            problems.append(f"{path}, line {number}: {location + ': ' if location else ''}{first_error['msg']}")
+        except UndeclaredRecord as error:
+            problems.append(f"{path}, line {number}: {error}")
+    return tuple(records), tuple(problems)
