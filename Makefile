@@ -53,7 +53,7 @@ test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the
 	@OMP_WAIT_POLICY=PASSIVE $(MAKE) --no-print-directory --jobs=4 fast-tests notebook-tests
 
 fast-tests:
-	$(BIN)/python -m pytest -m "not slow and not timing and not notebooks"
+	$(BIN)/python -m pytest -m "not slow and not timing and not notebooks" $(LINT_TESTS:%=--ignore=%)
 
 # Chapters in three parts that take about the same time; 06 judges what all others measured.
 TINY := $(BIN)/rlrepro reproduce --profile tiny --device cpu --out build/tiny
@@ -76,12 +76,14 @@ test-all: lint  ## every test; each notebook is run in the profile `smoke`
 	RLREPRO_RUN=build/smoke OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -m timing
 
+LINT_TESTS := tests/test_project.py tests/test_waits.py
+
 lint: $(READY)  ## check style, structure, notebooks and terms, in seconds
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md book notebooks rlrepro tests
-	$(BIN)/python -m pytest -n 0 --durations=1 tests/test_project.py tests/test_waits.py
+	$(BIN)/python -m pytest -n 0 --durations=1 $(LINT_TESTS)
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)

@@ -12,11 +12,11 @@ def judge(claim_id, records):
 
 def changed(records, name, value, **setting):
     """The records with another value where name and setting match; `value` may be a function of the record."""
-    selected = records.where(name, **setting)
+    selected = {id(record) for record in records.where(name, **setting)}
     assert selected
     return Records(
         record.model_copy(update={"value": value(record) if callable(value) else value, "spread": (1.2, 1.4)})
-        if record in selected
+        if id(record) in selected
         else record
         for record in records
     )

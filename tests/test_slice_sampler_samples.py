@@ -70,21 +70,21 @@ def test_the_mask_of_padding_always_exists():
 
 
 def padded_slices(cls, dimensions, writes, span):
-    """Every slice of 3 in 200 samples of a ring of 14 cells: (its cells, its mask)."""
+    """Every slice of 3 in samples of a ring of 14 cells: (its cells, its mask)."""
     columns = SIDE_BY_SIDE if dimensions == 2 else 1
     options = {"end_key": ("next", "done"), "strict_length": False, "pad_output": True}
     storage = LazyTensorStorage(14 * columns, ndim=dimensions)
-    buffer = ReplayBuffer(storage=storage, sampler=cls(slice_len=3, span=span, **options), batch_size=90)
+    buffer = ReplayBuffer(storage=storage, sampler=cls(slice_len=3, span=span, **options), batch_size=1800)
     buffer.set_rng(torch.Generator().manual_seed(0))
     stream = Stream(3, columns)
     for steps in writes:
         new = stream.take(steps, 0.4)
         buffer.extend(new[:, 0] if dimensions == 1 else new.transpose(0, 1).contiguous())
     slices = set()
-    for _ in range(200):
+    for _ in range(10):
         _, info = buffer.sample(return_info=True)
-        cells = torch.stack(list(info["index"]), -1).reshape(30, -1)
-        mask = info["collector", "mask"].reshape(30, 3)
+        cells = torch.stack(list(info["index"]), -1).reshape(600, -1)
+        mask = info["collector", "mask"].reshape(600, 3)
         slices |= {*zip(map(tuple, cells.tolist()), map(tuple, mask.tolist()), strict=True)}
     return slices
 
