@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -70,6 +71,21 @@ def test_a_damaged_line_is_named_and_the_rest_is_read(book):
         True
     ] * 3
     assert len(warned) == 3 and all(str(book.path) in str(warning.message) for warning in warned)
+
+
+def test_a_file_that_was_written_again_is_read_again(book):
+    book.add("peak", 1, "B")
+    text = book.path.read_text()
+    first = read_records(book.path)
+    first.clear()  # belongs to its reader
+    assert [record.value for record in read_records(book.path)] == [1]
+    book.path.write_text(text.replace('"value":1', '"value":2'))
+    os.utime(book.path, (0, 0))  # a clock may be too coarse for a second write so soon
+    assert [record.value for record in read_records(book.path)] == [2]
+    book.path.write_text("damaged\n")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="line 1"):
+            assert not read_records(book.path)
 
 
 FULL_DISK = """
