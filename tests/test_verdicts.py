@@ -74,12 +74,12 @@ EXPECTED = {  # with the effect, without it, and the change that removes it
     "LA6": ("refuted", "supported", change("large_actions.update_per_state", 1000.0)),
     "LA7": ("refuted", "supported", change("large_actions.stored", 100.0, features=EMBEDDED)),
     "LA8": ("partly", "supported", change("large_actions.since_start_peak", lambda r: r.setting["stored"])),
-    "PE1": ("supported", "refuted", change("spinning_parent.parent_cpu", 0.05)),
-    "PE2": ("refuted", "supported", change("spinning_parent.ours_ratio", 1.2)),
-    "PE3": ("supported", "refuted", change("spinning_parent.crowd_ratio", 1.0)),
-    "PE4": ("supported", "refuted", change("spinning_parent.side_by_side_ratio", 1.0)),
-    "PE5": ("supported", "refuted", change("spinning_parent.ours_ratio", 1.2)),
-    "PE6": ("supported", "refuted", change("spinning_parent.steps_late", 0)),
+    "PE1": ("supported", "refuted", change("parallel_env.parent_cpu", 0.05)),
+    "PE2": ("refuted", "supported", change("parallel_env.ours_ratio", 1.2)),
+    "PE3": ("supported", "refuted", change("parallel_env.crowd_ratio", 1.0)),
+    "PE4": ("supported", "refuted", change("parallel_env.side_by_side_ratio", 1.0)),
+    "PE5": ("supported", "refuted", change("parallel_env.ours_ratio", 1.2)),
+    "PE6": ("supported", "refuted", change("parallel_env.steps_late", 0)),
 }
 
 

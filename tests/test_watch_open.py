@@ -5,14 +5,14 @@ from importlib import metadata
 import pytest
 
 from rlrepro.cases.nan_scan import workloads as nan_scan
-from rlrepro.cases.spinning_parent import workloads as spinning_parent
+from rlrepro.cases.parallel_env import workloads as parallel_env
 from rlrepro.cases.value_pass import workloads as value_pass
 from rlrepro.doctor import watch
 from rlrepro.doctor.live.activity import Activity
 from rlrepro.doctor.live.notes import Notes, Place, Spent
 from rlrepro.doctor.live.spent import NAN_SEARCH, WAIT
 from rlrepro.doctor.rules.running_open import nan_search, whole_train_batch
-from rlrepro.doctor.rules.running_open import spinning_parent as spinning
+from rlrepro.doctor.rules.running_open import parallel_env as spinning
 from rlrepro.lab import Release
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
@@ -41,9 +41,9 @@ def test_the_whole_buffer_is_searched_for_nan():
 
 
 def steps(wait, seconds, count):
-    env = spinning_parent.open_env(2, seconds, wait)
+    env = parallel_env.open_env(2, seconds, wait)
     try:
-        spinning_parent._steps(env, env.rand_action(), count)
+        parallel_env._steps(env, env.rand_action(), count)
     finally:
         env.close()
 

@@ -10,7 +10,7 @@ from rlrepro.doctor.finding import Finding, finding_at, rule
 from rlrepro.doctor.live.notes import Notes, Pass, Place
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
-from rlrepro.doctor.rules.running_open import nan_search, spinning_parent, whole_train_batch
+from rlrepro.doctor.rules.running_open import nan_search, parallel_env, whole_train_batch
 from rlrepro.lab.units import format_value
 
 OVERSUBSCRIBED_SHARE = 0.1  # of the run from which oversubscription is not an accident
@@ -31,7 +31,7 @@ def diagnose(notes: Notes, crowd: Crowd, script: str, folder: Path) -> list[Find
     """The findings of a run, from the notes of its processes and their threads. Paths are relative to the folder."""
     findings = list(threads(notes, crowd, script))
     checks = (whole_rollout, small_passes, repeated_states, collecting, growing_samples, wide_transitions)
-    for check in (*checks, nan_search, spinning_parent, whole_train_batch):
+    for check in (*checks, nan_search, parallel_env, whole_train_batch):
         findings += check(notes)
     return sorted(replace(finding, path=_below(Path(finding.path), folder)) for finding in findings)
 

@@ -41,7 +41,7 @@ def nan_search(notes: Notes) -> Iterator[Finding]:
     claims=("PE1", "PE3"),
     **LIVE,
 )
-def spinning_parent(notes: Notes) -> Iterator[Finding]:
+def parallel_env(notes: Notes) -> Iterator[Finding]:
     """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv polls its workers in a loop that never sleeps.
     If environments or other training runs need that core, everything takes longer."""
     wait = _spent(notes, WAIT)

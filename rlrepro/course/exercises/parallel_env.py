@@ -1,6 +1,6 @@
 """Exercises of chapter 9: ParallelEnv's parent."""
 
-from rlrepro.cases.spinning_parent import LONG, NEWEST
+from rlrepro.cases.parallel_env import LONG, NEWEST
 from rlrepro.course.exercises.core import Hint, exercise, how_far, near
 
 
@@ -8,7 +8,7 @@ from rlrepro.course.exercises.core import Hint, exercise, how_far, near
 def wasted(my_seconds, records):
     """A function of (records, steps): CPU seconds that the newest release's parent spends on `steps` steps of LONG."""
     setting = {"release": NEWEST, "wait": "theirs", "seconds": LONG}
-    step, busy = (records.get(f"spinning_parent.{name}", **setting).value for name in ("step", "parent_cpu"))
+    step, busy = (records.get(f"parallel_env.{name}", **setting).value for name in ("step", "parent_cpu"))
     for steps in (1_000, 1_000_000):
         expected = steps * step * busy
         if not near(actual := my_seconds(records, steps), expected):

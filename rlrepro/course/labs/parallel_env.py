@@ -3,8 +3,8 @@
 import time
 from statistics import median
 
-from rlrepro.cases.spinning_parent import NEWEST
-from rlrepro.cases.spinning_parent.workloads import open_env, steps_late
+from rlrepro.cases.parallel_env import NEWEST
+from rlrepro.cases.parallel_env.workloads import open_env, steps_late
 from rlrepro.course.labs.core import Trial, WrongResult
 from rlrepro.lab import Release
 

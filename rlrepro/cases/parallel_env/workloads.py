@@ -18,7 +18,7 @@ def open_env(workers: int, seconds: float, wait="theirs"):
     import torch
     from torchrl.envs import ParallelEnv
 
-    from rlrepro.cases.spinning_parent.fixed_time import FixedTime
+    from rlrepro.cases.parallel_env.fixed_time import FixedTime
 
     if wait == "ours":
         from rlrepro.fixes import PatientParallelEnv as ParallelEnv

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from rlrepro.cases.spinning_parent import CHAPTER, LONG, NEWEST, SLEEPING, SPINNING
+from rlrepro.cases.parallel_env import CHAPTER, LONG, NEWEST, SLEEPING, SPINNING
 from rlrepro.evidence.claims import Claim, Finding, Verdict
 from rlrepro.evidence.estimates import Estimate, estimate
 from rlrepro.evidence.records import Record, Records
@@ -19,7 +19,7 @@ SHORT = 1e-3  # seconds of an environment's step up to which it counts as short:
 
 
 def _cores(records: Records) -> int:
-    return records.get("spinning_parent.cores").value
+    return records.get("parallel_env.cores").value
 
 
 def _one_core(records: Records) -> Verdict | None:
@@ -33,7 +33,7 @@ def judge_core_kept_busy(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
     busy = {
-        release: _as_estimate(records.get("spinning_parent.parent_cpu", release=release, wait="theirs", seconds=LONG))
+        release: _as_estimate(records.get("parallel_env.parent_cpu", release=release, wait="theirs", seconds=LONG))
         for release in (SLEEPING, SPINNING, NEWEST)
     }
     figure = f"steps of {format_value(LONG, 's')}: " + ", ".join(
@@ -61,15 +61,15 @@ def judge_faster(records: Records) -> Finding | Verdict:
 def _short_steps(records: Records) -> Estimate:
     """How many times as long short steps take with ours, from all samples of all short lengths: the largest of several
     noisy ratios would be too large."""
-    short = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] <= SHORT]
+    short = [r for r in records.all("parallel_env.ours_ratio") if r.setting["seconds"] <= SHORT]
     return estimate(np.abs, short)
 
 
 def judge_crowd(records: Records) -> Finding | Verdict:
     cores = _cores(records)
-    crowded = [r for r in records.all("spinning_parent.crowd_ratio") if r.setting["workers"] >= cores]
+    crowded = [r for r in records.all("parallel_env.crowd_ratio") if r.setting["workers"] >= cores]
     if not crowded:
-        largest = max(r.setting["workers"] for r in records.where("spinning_parent.crowd_ratio"))
+        largest = max(r.setting["workers"] for r in records.where("parallel_env.crowd_ratio"))
         return Verdict("not testable here", f"{cores} cores", f"at most {largest} environments were measured")
     worst = max(crowded, key=lambda record: record.value)
     seconds, factor = format_value(worst.setting["seconds"], "s"), _as_estimate(worst)
@@ -82,7 +82,7 @@ def judge_crowd(records: Records) -> Finding | Verdict:
 
 def judge_side_by_side(records: Records) -> Finding | Verdict:
     cores = _cores(records)
-    runs = records.all("spinning_parent.side_by_side_ratio")
+    runs = records.all("parallel_env.side_by_side_ratio")
     crowded = [r for r in runs if r.setting["runs"] > 1 and r.setting["runs"] * (1 + r.setting["workers"]) > cores]
     if not crowded:
         return Verdict("not testable here", f"{cores} cores", "each run had enough cores for all of its processes")
@@ -98,9 +98,9 @@ def judge_side_by_side(records: Records) -> Finding | Verdict:
 def judge_ours(records: Records) -> Verdict:
     if verdict := _one_core(records):
         return verdict
-    cpu = _as_estimate(records.get("spinning_parent.parent_cpu", wait="ours", seconds=LONG))
+    cpu = _as_estimate(records.get("parallel_env.parent_cpu", wait="ours", seconds=LONG))
     short = _short_steps(records)
-    long_steps = [r for r in records.all("spinning_parent.ours_ratio") if r.setting["seconds"] > SHORT]
+    long_steps = [r for r in records.all("parallel_env.ours_ratio") if r.setting["seconds"] > SHORT]
     slowest = max(map(_as_estimate, long_steps))
     figure = (
         f"steps of {format_value(LONG, 's')}: {cpu} cores; of at most {format_value(SHORT, 's')}: {short}× the time, "
@@ -115,10 +115,10 @@ def judge_ours(records: Records) -> Verdict:
 
 def judge_late(records: Records) -> Verdict:
     late = {
-        release: records.get("spinning_parent.steps_late", release=release, wait="theirs").value
+        release: records.get("parallel_env.steps_late", release=release, wait="theirs").value
         for release in (SLEEPING, SPINNING, NEWEST)
     }
-    ours = records.get("spinning_parent.steps_late", release=NEWEST, wait="ours").value
+    ours = records.get("parallel_env.steps_late", release=NEWEST, wait="ours").value
     figure = "steps late: " + ", ".join(f"{release} {count}" for release, count in late.items()) + f", ours {ours}"
     if not (late[SPINNING] or late[NEWEST]):
         return Verdict("refuted", figure, "transitions are those of the requested step")

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from rlrepro.cases.common.bench import Bench, at_once
-from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING, workloads
+from rlrepro.cases.parallel_env import NEWEST, SLEEPING, SPINNING, workloads
 from rlrepro.lab import Comparison, Release, this_machine
 
 SPREAD = (0.1, 0.9)  # quantiles

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from rlrepro.cases import spinning_parent
-from rlrepro.cases.spinning_parent import NEWEST, SLEEPING, SPINNING, workloads
-from rlrepro.cases.spinning_parent.claims import SHORT
+from rlrepro.cases import parallel_env
+from rlrepro.cases.parallel_env import NEWEST, SLEEPING, SPINNING, workloads
+from rlrepro.cases.parallel_env.claims import SHORT
 from rlrepro.evidence import Records, read_records
 from rlrepro.lab import Release
 
 from .conftest import REFERENCE
 
-CLAIMS = {claim.id: claim for claim in spinning_parent.CLAIMS}
+CLAIMS = {claim.id: claim for claim in parallel_env.CLAIMS}
 
 
 @pytest.fixture(scope="module")
 def records():
-    return read_records(REFERENCE / f"{spinning_parent.CHAPTER}.jsonl")
+    return read_records(REFERENCE / f"{parallel_env.CHAPTER}.jsonl")
 
 
 def with_cores(records, cores):
     return Records(
-        record.model_copy(update={"value": cores}) if record.name == "spinning_parent.cores" else record
+        record.model_copy(update={"value": cores}) if record.name == "parallel_env.cores" else record
         for record in records
     )
 
@@ -43,11 +43,11 @@ def test_claims_about_busy_cores_need_few_cores(records, claim_id):
 
 def test_ours_must_hold_for_short_steps_and_at_each_longer_length(records):
     assert CLAIMS["PE5"].verdict(records).outcome == "supported"
-    lengths = {r.setting["seconds"] for r in records.where("spinning_parent.ours_ratio")}
+    lengths = {r.setting["seconds"] for r in records.where("parallel_env.ours_ratio")}
     for slow_lengths in ({s for s in lengths if s <= SHORT}, *({s} for s in lengths if s > SHORT)):
         slower_records = Records(
             r.model_copy(update={"value": 1.06})
-            if r.name == "spinning_parent.ours_ratio" and r.setting["seconds"] in slow_lengths
+            if r.name == "parallel_env.ours_ratio" and r.setting["seconds"] in slow_lengths
             else r
             for r in records
         )
