@@ -104,7 +104,12 @@ def matrix(only, wheel, records, write):
 @click.argument("target", metavar="FILE or MODULE:FUNCTION")
 @click.argument("arguments", nargs=-1)
 @click.option("--gib", type=float, required=True, help="Memory of the GPU, in GiB.")
-@click.option("--size", type=(str, int), multiple=True, help="A size of the update in FILE.")
+@click.option(
+    "--size",
+    type=(str, int),
+    multiple=True,
+    help="NAME VALUE of a size in FILE, such as batch_size 64.",
+)
 @click.option("--rollout", type=int, help="Transitions collected between updates; 2048 by default.")
 @click.option("--batch-size", type=int, help="Samples per gradient step; 64 by default.")
 @click.option(
@@ -116,8 +121,8 @@ def matrix(only, wheel, records, write):
 def fit(target, gib, as_json, **options):
     """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
     FILE is a script that marks its update with rlrepro.fit.plannable, or defines make and step; other scripts are run,
-    with ARGUMENTS (after --), until they have learned a little. MODULE:FUNCTION returns (actor, critic, obs_space,
-    act_space).
+    with ARGUMENTS (after --), until they have taken a few gradient steps. MODULE:FUNCTION returns (actor, critic,
+    obs_space, act_space).
     """
     from rlrepro.fit import CannotPlan
     from rlrepro.fit.command import describe_plan
@@ -137,11 +142,13 @@ def fit(target, gib, as_json, **options):
 @click.option("--exclude", multiple=True, help="Skip files whose path matches this pattern. Can be repeated.")
 @click.option("--format", "form", type=click.Choice(("text", "json", "sarif", "github")), default="text")
 @click.option("--explain", metavar="CODE", help="Explain a rule; 'all' lists the codes.")
-@click.option("--fix", is_flag=True, help="Show the fixes that are safe to write as a diff, and ask before writing.")
+@click.option("--fix", is_flag=True, help="Show a diff of the fixes that are safe to apply, and ask before writing.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--run", "run_it", is_flag=True, help="Run the training command given after --, and watch it.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: stop after this time.")
-@click.option("--try", "try_it", is_flag=True, help="As --run, and run again with each fix in its environment.")
+@click.option(
+    "--try", "try_it", is_flag=True, help="Like --run, then again with other environment variables for threads."
+)
 def doctor(paths, explain, run_it, seconds, try_it, **options):
     """Find memory and speed problems in a project. The .py and .ipynb files at PATHS (by default, the working
     directory) are read, but never run.
@@ -154,7 +161,7 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
     rlrepro doctor --run -- python train.py --steps 10000
 
     runs the command and watches it. If the command fails, its exit status is passed on. With --try, the command runs
-    up to four times, and the report says how much faster it makes progress with a fix in its environment.
+    up to four times, and the report says how much faster it is with environment variables that limit its threads.
     """
     from rlrepro.doctor import command
 

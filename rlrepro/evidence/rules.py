@@ -18,7 +18,7 @@ MACHINES = 3  # factor by which a ratio of times may differ from the article's: 
 AMOUNT = 1.4  # the same for an amount, which does not depend on the machine
 PROPORTIONAL = {"bytes": 0.05, "times": 0.2}  # distance from 1 up to which an exponent counts as proportional growth
 CONSTANT = {"bytes": 0.02, "times": 0.2}  # exponents that count as no growth; times are noisy
-NOISE = "the threshold lies inside the interval, so that noise may decide"
+NOISE = "the threshold lies inside the interval, so noise may have decided"
 EXPLAINED, UNEXPLAINED = 0.25, 0.5  # shares of an effect that count as none of it, and as most of it
 
 
@@ -104,7 +104,7 @@ def times(low: float, high: float | None = None) -> Rule:
     lowest, highest = max(low / MACHINES, math.sqrt(low)), (high or low) * MACHINES
     claimed = f"{number(low)} to {number(high)}" if high else number(low)
     accepted = f"{number(lowest)} to {number(highest)}"
-    text = f"supported from {accepted}: {claimed}, and a factor of {MACHINES} for the machine; refuted below {SAME}"
+    text = f"claimed: {claimed}; supported from {accepted}, since machines differ; refuted below {SAME}"
     return Rule(text, (SAME, lowest, _next_float(highest)), ("refuted", "partly", "supported", "partly"))
 
 
@@ -116,14 +116,14 @@ def slightly_more() -> Rule:
 
 def longer() -> Rule:
     """It takes longer; a factor of SAME either way counts as no difference."""
-    text = f"supported at {SAME} or more, refuted below {number(1 / SAME)}; between them no difference counts"
+    text = f"supported at {SAME} or more, refuted below {number(1 / SAME)}; what lies between counts as no difference"
     return Rule(text, (1 / SAME, SAME), ("refuted", "partly", "supported"))
 
 
 def proportional(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is 1."""
     tolerance = PROPORTIONAL[measured]
-    text = f"supported with exponents from {1 - tolerance:g} to {1 + tolerance:g}: twice as many, twice as much"
+    text = f"supported with exponents from {1 - tolerance:g} to {1 + tolerance:g}, which is growth in proportion"
     return Rule(text, (1 - tolerance, _next_float(1 + tolerance)), ("refuted", "supported", "refuted"))
 
 

@@ -9,7 +9,7 @@ import torch
 
 @contextmanager
 def layers_fused():
-    """In this context, the modes of a plan don't keep layers from being fused, as any mode for functions does."""
+    """Here, a plan's modes don't prevent layers from being fused, as any torch-function mode otherwise would."""
     has_torch_function, layer = torch.overrides.has_torch_function, torch.nn.TransformerEncoderLayer.forward.__code__
 
     def has(tensors):

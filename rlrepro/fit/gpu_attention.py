@@ -1,4 +1,4 @@
-"""Makes attention run as on a GPU, as far as a CPU has the same kernels: with the fused one or without it."""
+"""Makes attention use the fused kernel where a GPU would, as far as a CPU has the same kernels."""
 
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
@@ -13,9 +13,9 @@ MULTIPLE = {4: 4, 2: 8}  # of a head's width, for fused kernels, by the bytes of
 
 @contextmanager
 def attention_on_gpu(holds: Callable):
-    """In this context, scaled_dot_product_attention is fused where it is on a GPU: not in float64, in float32 for some
-    widths of a head, and in half precision for other widths only without a mask; also with dropout, which a CPU's fused
-    kernel lacks. `holds(tensors)` is whether the GPU has any of them."""
+    """In this context, scaled_dot_product_attention is fused where it is on a GPU. float64 never is. float32 is if the
+    width of a head is a multiple of 4, and half precision if it is a multiple of 8 or if there is no mask. Dropout does
+    not prevent it, although a CPU's fused kernel lacks dropout. `holds(tensors)` is whether the GPU has any of them."""
     original = functional.scaled_dot_product_attention
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **options):

@@ -1,4 +1,4 @@
-"""The buffers of sums and means on a GPU: where blocks of threads share a sum, each writes what it has to memory first.
+"""The buffers of sums and means on a GPU: blocks of threads that share a sum each write their part to memory.
 
 torch multiplies the number of results by the block width and the vector size, which that number already includes. So
 the gradient of a bias, a sum over rows, can need a buffer far larger than the gradient. Follows

@@ -1,4 +1,4 @@
-"""Follows what a dry run assumes about values, that all numbers are finite, through what is computed from it."""
+"""A dry run assumes that all numbers are finite; this module follows that through what is computed from them."""
 
 from contextlib import contextmanager
 from math import isinf

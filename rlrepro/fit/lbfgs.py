@@ -1,4 +1,4 @@
-"""Plans torch.optim.LBFGS in full: by its tolerances, numbers that are all ones would end its step at once."""
+"""Plans a full step of torch.optim.LBFGS: a dry run's numbers are all ones, so its tolerances would end it at once."""
 
 from contextlib import contextmanager
 from unittest.mock import patch

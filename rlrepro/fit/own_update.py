@@ -51,10 +51,10 @@ def plan_update(
     To name a stage, write `with rlrepro.fit.stage("learn"):`. Code outside of such blocks belongs to the stage
     "update", and all of `make` to the stage "make". `plan.largest("batch_size", gib=8)` searches any of the sizes.
 
-    Numbers read from a tensor are ones, and bools are true, also in an array, so a mask selects all rows: `with
-    rlrepro.fit.reads(value):` chooses otherwise. torch.compile does nothing, so modules are planned as they run
-    without it. What operators need on a GPU is measured on yours or, without one, estimated: see the modules
-    `gpu_*`.
+    `.item()` returns 1 for a number, and `.numpy()` and `.tolist()` return zeros. Bools are true everywhere, so a mask
+    selects all rows. `with rlrepro.fit.reads(value):` chooses another value for `.item()` and for bools. torch.compile
+    does nothing, so modules are planned as they run without it. What operators need on a GPU is measured on yours or,
+    without one, estimated: see the modules `gpu_*`.
 
     Args:
         device: "cuda" counts what `make` and `step` put on "cuda", apart from what stays in host memory; "cpu" counts

@@ -69,8 +69,8 @@ def plan(
     Args:
         obs_space, act_space: optional if the actor has `observation_space` and `action_space`
         rollout: transitions per update
-        batch_size: of a gradient step
-        max_batchsize: of a forward pass without gradients: tianshou's, 256 by default
+        batch_size: samples per gradient step
+        max_batchsize: samples per forward pass without gradients (tianshou only; 256 by default)
         library: one of `LIBRARIES`
         optimizer: Adam by default, or the optimizer of an SB3 policy
         dtype: another precision for the networks

@@ -37,7 +37,7 @@ def plan_tianshou(
         buffer: makes a buffer of that many transitions, as `functools.partial(VectorReplayBuffer, buffer_num=8)` does;
             by default a ReplayBuffer. It counts as full
         buffer_size: transitions; of an on-policy algorithm, those of one update
-        batch_size: of a gradient step
+        batch_size: samples per gradient step
         envs: environments that are stepped at once
         sizes: arguments of `make`
 

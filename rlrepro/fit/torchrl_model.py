@@ -24,7 +24,7 @@ def plan_torchrl(
         make: returns (loss, optimizer, buffer, target_updater): a LossModule; an optimizer of its parameters; a
             ReplayBuffer, on the GPU or in host memory, depending on its storage; a SoftUpdate, a HardUpdate or None
         transition: returns that many transitions for the buffer: a TensorDict with what the loss reads
-        batch_size: of a gradient step
+        batch_size: samples per gradient step
         sizes: arguments of `make`, such as `buffer_size`
 
     Raises CannotPlan as `plan_update` does, and if `make()` returns anything else.

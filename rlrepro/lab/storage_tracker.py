@@ -53,7 +53,7 @@ class StorageCount(TorchDispatchMode):
         return True
 
     def leave_out(self, tensor: torch.Tensor) -> None:
-        """Count the storage of a tensor no longer."""
+        """Stop counting a tensor's storage."""
         for storage in _storages(tensor, self.device_type):
             address = storage._cdata
             if address in self._counted:

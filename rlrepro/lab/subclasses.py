@@ -1,4 +1,4 @@
-"""Lets classes of tensors be constructed within a dispatch mode, such as the memory-mapped tensors of TorchRL."""
+"""Lets subclasses of tensors, such as TorchRL's memory-mapped tensors, be constructed within a dispatch mode."""
 
 import os
 import sys

@@ -90,7 +90,7 @@ def judge_integer_bytes(records: Records) -> Finding:
     figure = (
         f"TorchRL: {integer:.0f} bytes against {one_hot:,.0f}, {one_hot / integer:,.0f} times; a transition of Pearl "
         f"with an integer action, without its states: {format_value(pearl_bytes, 'B')} at {ARTICLE_ACTIONS:,} actions, "
-        f"so that a one-hot action takes {stored_ratio:.3g} times what is stored beside an integer"
+        f"so a one-hot action would take {stored_ratio:.3g} times as much as all of that"
     )
     return _finding(
         records, figure, [one_hot / integer, stored_ratio], {"partly": "true of the action, but not of what is stored"}
@@ -148,8 +148,8 @@ def judge_leak(records: Records) -> Finding:
     full_batch, last = max(n for n in peaks if n <= BATCH), max(peaks)
     early, late = peaks[full_batch] / peaks[min(peaks)], peaks[last] / peaks[full_batch]
     figure = (
-        f"an update's peak grows by {early:.3g}× until {full_batch} transitions are stored, then by {late:.3g}× until "
-        f"{last}, while the buffer grows by {buffer[last] / buffer[full_batch]:.3g}×"
+        f"an update's peak becomes {early:.3g} times as high until {full_batch} transitions are stored, then "
+        f"{late:.3g} times until {last}, and the buffer {buffer[last] / buffer[full_batch]:.3g} times as large"
     )
     reasons = {
         "partly": f"not a leak: the update grows until there is a batch of {BATCH}, the buffer until its capacity",

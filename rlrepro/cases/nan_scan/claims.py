@@ -39,7 +39,9 @@ def judge_every_collect(records: Records) -> Verdict:
     in_every_collect = all(reads[release][0] >= reads[release][1] for release in (FIRST_BAD, NEWEST))
     if in_every_collect and reads[LAST_GOOD][0] == 0:
         return Verdict("supported", figure, "reads of the whole buffer, counted in training runs of each release")
-    return Verdict("refuted", figure, f"{LAST_GOOD} reads it too, or the newer ones do not after each collect")
+    return Verdict(
+        "refuted", figure, f"{LAST_GOOD} reads it too, or the newer releases do not read it after each collect"
+    )
 
 
 def judge_decay(records: Records) -> Verdict:
@@ -57,10 +59,12 @@ def judge_decay(records: Records) -> Verdict:
     if factors[NEWEST] < SLOWED:
         return weighed("refuted", figure, f"less than {SLOWED}× counts as no decay", slowdown)
     comparisons = slowdown, (factors[LAST_GOOD], STEADY), (share, MAIN_SHARE)
-    if factors[LAST_GOOD] > STEADY or share < MAIN_SHARE:
-        return weighed(
-            "partly", figure, f"it decays, but not only because of the search: {LAST_GOOD} does too", *comparisons
-        )
+    if factors[LAST_GOOD] > STEADY:
+        reason = f"it decays, but not only because of the search: {LAST_GOOD} slows down as well"
+        return weighed("partly", figure, reason, *comparisons)
+    if share < MAIN_SHARE:
+        reason = f"it decays, but the search takes less than {MAIN_SHARE:.0%} of a step"
+        return weighed("partly", figure, reason, *comparisons)
     return weighed("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed", *comparisons)
 
 

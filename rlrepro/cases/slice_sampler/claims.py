@@ -117,7 +117,7 @@ def judge_done_flags(records: Records) -> Finding:
     measured = records.all("slice_sampler.done_ratio", release=BUGGY)
     faster, at_largest = estimate(np.abs, measured), estimate(np.abs, measured[-1])
     figure = (
-        f"{faster} times as fast, the median of all sizes, as the article names none; {at_largest} with "
+        f"{faster} times as fast, the median of all sizes, since the article gives none; {at_largest} with "
         f"{measured[-1].setting['stored']:,} stored"
     )
     return Finding(figure, [faster])
@@ -163,8 +163,8 @@ def judge_bit_operations(records: Records) -> Finding:
         lambda long, short, wide, narrow: share_left(long / short, long / short * narrow / wide), *seconds, *moved
     )
     figure = (
-        f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*seconds)} times the time; the "
-        f"bytes leave {unexplained} of that unexplained (on a log scale)"
+        f"int64 ids move {ratio(*moved)} times the bytes of bool ids, and take {ratio(*seconds)} times the time; "
+        f"{unexplained} of that is not explained by the bytes (on a log scale)"
     )
     return Finding(figure, [unexplained], {"refuted": "a bool takes a byte; wider ids cost what their bytes do"})
 

@@ -99,8 +99,8 @@ def judge_no_way_out(records: Records) -> Finding:
 def judge_published(records: Records) -> Finding:
     buggy, newest, figure = _shares_that_fit(records)
     reasons = {
-        "supported": f"true of {BUGGY}, the newest package without the fix; {NEWEST} on the package index has it",
-        "refuted": f"some fit in {BUGGY} from the package index",
+        "supported": f"true of {BUGGY}, the newest release without the fix; {NEWEST}, also published, has the fix",
+        "refuted": f"some sizes fit in the published {BUGGY}",
     }
     return Finding(figure, [buggy / newest], reasons)
 
@@ -171,7 +171,7 @@ CLAIMS = [
     claim(
         "TB6",
         "With 8 GB and a visual network, backpropagation can take about 8 samples",
-        section="Which network takes eight samples?",
+        section="For which network do only eight samples fit?",
         judge=judge_eight,
         rule=about(8),
     ),

@@ -64,9 +64,9 @@ def judge_cause(records: Records) -> Verdict:
     if new <= ALIKE * old:
         return Verdict("not testable here", f"{new / old:.2f} times", "the new stack takes no more memory here")
     explained = (new - ours) / (new - old)
-    figure = f"{explained:.0%} of the excess goes with the fix, which leaves {format_value(ours, 'B')}"
+    figure = f"the fix removes {explained:.0%} of the excess, and leaves a peak of {format_value(ours, 'B')}"
     if explained < HALF:
-        return Verdict("refuted", figure, "most of the excess stays without the value pass")
+        return Verdict("refuted", figure, "most of the excess remains when the value pass is fixed")
     note = "" if ours <= ALIKE * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
     return Verdict("partly" if note else "supported", figure, f"both updates are the same but for the value pass{note}")
 
@@ -109,8 +109,9 @@ def judge_modules(records: Records) -> Verdict:
     ours = records.series("value_pass.peak", "modules", way="chunked", rows=modules_rows(records))
     growth = {name: growth_exponent(series, series.values()) for name, series in (("released", peaks), ("ours", ours))}
     figure = f"peak ~ networks^{growth['released']:.2f}, with the fix ^{growth['ours']:.2f}"
-    linear = LINEAR[0] <= growth["released"] <= LINEAR[1]
-    return Verdict("supported" if linear else "refuted", figure, "each network's graph is kept until all are done")
+    if LINEAR[0] <= growth["released"] <= LINEAR[1]:
+        return Verdict("supported", figure, "each network's graph is kept until all are done")
+    return Verdict("refuted", figure, "the peak does not grow in proportion to the number of networks")
 
 
 def judge_same(records: Records) -> Verdict:
@@ -126,7 +127,9 @@ def judge_same(records: Records) -> Verdict:
     if worst == 0 and training.value == 0:
         return Verdict("supported", figure, "every bit is the same")
     if worst > ROUNDING or any(one_chunk):
-        return Verdict("refuted", figure, f"apart by more than rounding explains ({ROUNDING:.0e}), or in one chunk")
+        return Verdict(
+            "refuted", figure, f"they differ by more than rounding explains ({ROUNDING:.0e}), or with a single chunk"
+        )
     return Verdict("partly", figure, "bit for bit in one chunk; in several, up to the rounding of other batch sizes")
 
 

@@ -87,7 +87,7 @@ def _batch(holder, batch_size=None, *args, **kwargs) -> int:
 
 
 def _buffer(notes, reader, origins, holder) -> tuple[Buffer | None, int]:
-    """The notes on this kind of buffer, and its number of rows. A watch never fails because a buffer is unusual."""
+    """The notes on this kind of buffer, and its number of rows. An unusual buffer never ends the watched run."""
     try:
         origin, suffix = origins.of(holder)
         rows, name = reader.stored(holder), reader.name(holder) + suffix

@@ -1,4 +1,4 @@
-"""The report of a watch: what was observed, and what is wrong."""
+"""The report on a watched run: what was observed, and what is wrong."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A watch measures the first seconds of training closely and then mostly rests, so that it costs little.
+"""The doctor measures the first seconds of training closely and then mostly rests, so that it costs little.
 
 It measures whole cycles of collecting and learning, from the first gradient step of one to that of another. While it
 rests, everything that it replaced is put back except the steps of environments and optimizers. These are counted, and
@@ -40,8 +40,8 @@ class Estimate:
 
 
 class Rests:
-    """Decides when this process is watched. A watch rests only if the process steps environments and learns in a single
-    thread, and torch has compiled nothing: it would compile again when functions are put back."""
+    """Decides when this process is watched. The doctor rests only if the process steps environments and learns in a
+    single thread, and torch has compiled nothing: it would compile again when functions are put back."""
 
     def __init__(self, patches: Patches, clocks: Clocks):
         self.patches, self.clocks = patches, clocks

@@ -17,7 +17,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
 ALIKE = 1.15  # a smaller ratio to any of the unchanged runs means nothing
 LEAST_SECONDS = 30.0  # that a repeated run may take, with its imports
-CAUTION = "             each variant ran once, between unchanged runs: differences as small as theirs may be chance"
+CAUTION = "             each variant ran once, between unchanged runs: differences no larger than theirs may be chance"
 
 
 @dataclass(frozen=True)

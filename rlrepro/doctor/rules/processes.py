@@ -38,8 +38,8 @@ def _one_thread(module, call):
 )
 def no_limit(module, project):
     """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
-    (spinning). Small networks suffer too: torch splits the product of two states across threads if there are 24 inputs
-    or more (with an Intel processor, only larger products), and Adam's step if there are 2,049 weights or more."""
+    (spinning). Small networks suffer too: even for two states, torch splits a layer's product across threads from 24
+    inputs on (with an Intel processor, only larger products), and Adam's step from 2,049 weights on."""
     seen, likely = set(), {}
     for start in process_starts(module, project):
         if start.target is None or start.call in seen:

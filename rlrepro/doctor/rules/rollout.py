@@ -38,9 +38,8 @@ ROLLOUT = re.compile(r"memor|buffer|rollout|traj|batch_(obs|states)|states|obser
     claims=("LO1", "LO2"),
 )
 def whole_at_once(module, project):
-    """The gradient steps use minibatches because the whole rollout does not fit with gradients. The memory of this
-    pass is proportional to the rollout, regardless of the minibatch size; without `no_grad` it also keeps the autograd
-    graph."""
+    """The gradient steps use minibatches, which bounds their memory. The memory of this pass is proportional to the
+    rollout, regardless of the minibatch size; without `no_grad` it also keeps the autograd graph."""
     confidence = _confidence(module, project)
     seen = set()  # report each block and rollout once
     loops = list(learning_loops(module, project))

@@ -40,19 +40,19 @@ def _as_array(module, call):
     fix_when_low=True,
 )
 def tensor_from_list(module, project):
-    """torch converts a list of arrays number by number, through Python objects. np.array copies each array at once, and
-    torch copies the result at once. PyTorch itself warns about this, once per process."""
+    """torch converts a list of arrays element by element, through Python objects. np.array copies each array at once,
+    and torch copies the result at once. PyTorch itself warns about this, once per process."""
     remaining = []
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):
             frequent = is_frequent(module, project, call) and not _optional(module, call)
             confidence = "medium" if frequent else "low"
-            yield call, f"converts a list of arrays ({elements}) number by number", confidence
+            yield call, f"converts a list of arrays ({elements}) element by element", confidence
         elif call.args:
             remaining.append(call)
     for call in remaining:  # last, since a line gets only one finding
         if elements := likely_arrays(module, project, call.args[0]):
-            yield call.func, f"{elements} is probably a list of arrays, which is converted number by number", "low"
+            yield call.func, f"{elements} is probably a list of arrays, which is converted element by element", "low"
 
 
 def _optional(module, call) -> bool:

@@ -59,7 +59,9 @@ def check_device(device) -> torch.device:
     """The device; "auto" is CUDA if available, else the CPU. Raises ValueError for a CUDA device that doesn't exist."""
     device = get_device(device) if device == "auto" else torch.device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"found no device {device}: {torch.cuda.device_count()} CUDA devices are available; use 'cpu'")
+        raise ValueError(
+            f"there is no {device}: torch sees {torch.cuda.device_count()} CUDA devices; use one of those or 'cpu'"
+        )
     return device
 
 
@@ -94,6 +96,6 @@ def warn_of_twins(seeds, hyperparameters, env) -> None:
         twin = first_members.setdefault((seed, *(id(x) if callable(x) else x for x in values)), member)
         if twin != member:
             warnings.warn(
-                f"members {twin} and {member} learn the same from seed {seed} and equal hyperparameters; change a seed",
+                f"members {twin} and {member} learn the same: seed {seed} and hyperparameters are equal; change one",
                 stacklevel=3,
             )

@@ -33,16 +33,16 @@ class EnsemblePPO:
 
     Args:
         env: a Gymnasium id, a function that makes an environment, or one of these for each member; or a Gymnasium
-            VectorEnv, which steps all environments in one call. It must have n_envs for each member, side by side,
-            reset an environment in the step that ends its episode, and accept a list of seeds
-        seeds: one for each member
+            VectorEnv, which steps all environments in one call. It must have `n_envs` environments per member, those
+            of a member next to each other, reset each in the step that ends its episode, and accept a list of seeds
+        seeds: one per member
         n_envs: environments per member
         vec_normalize: True, or arguments of Stable-Baselines3's VecNormalize, normalizes each member's observations and
             rewards as VecNormalize would for the member alone; its `gamma` may be one value for each member.
             `vec_env(k, venv)` wraps an environment in which to use the policy
         vectorization: "sync" steps the environments in this process, "async" each in its own process (needs loky), and
             "auto" measures which is faster
-        device: of the networks; "auto" is CUDA if that is available, otherwise the CPU
+        device: for the networks; "auto" is CUDA if that is available, otherwise the CPU
 
     The other parameters are those of Stable-Baselines3's PPO, which documents them. learning_rate, clip_range,
     clip_range_vf, ent_coef, vf_coef, gamma, gae_lambda, max_grad_norm and target_kl are one value for all members, or a
@@ -52,7 +52,7 @@ class EnsemblePPO:
 
     Raises ValueError for what can't be batched: observations other than vectors, actions other than Discrete or a
     vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, and
-    gSDE; and for values out of range. Warns of members that would learn the same.
+    gSDE; and for values out of range. Warns about members that learn the same policy.
 
     `episodes[k]` has the finished episodes of member k as lists: `returns`, `lengths` (environment steps), `timesteps`
     of the member when each ended, and `successes`, from infos with `is_success` (not of a VectorEnv).

@@ -77,7 +77,7 @@ def incremental_nan_check() -> Callable[[], None]:
             (OnlineTrainer, "_collect_training_data"): set_collecting,
         }
         if missing := [f"{cls.__name__}.{name}" for cls, name in patches if name not in vars(cls)]:
-            raise ImportError(f"this tianshou has no {', '.join(missing)}; the fix was tested with 2.0.0 and 2.0.1")
+            raise ImportError(f"this tianshou has no {', '.join(missing)}; install 2.0.0 or 2.0.1, which have")
         for (cls, name), wrap in patches.items():
             _originals.append((cls, name, vars(cls)[name]))
             setattr(cls, name, wrap(vars(cls)[name]))

@@ -115,7 +115,7 @@ class FactoredQ(nn.Module):
         """The largest value in each state among the actions (A, d) that are `available` (B, A), and its action, without
         allocating (B, A)."""
         if actions.ndim > 1 and not actions.shape[-2]:
-            raise ValueError("there are no actions to choose from")
+            raise ValueError("found no actions to choose from; pass at least one")
         check_available(available, len(states), actions.shape[-2] if actions.ndim > 1 else 0)
 
         def best_of_chunk(values, columns):
@@ -138,7 +138,7 @@ class FactoredQ(nn.Module):
         (Haarnoja et al. 2017, arXiv:1702.08165, equation 3)."""
         check_available(available, len(states), actions.shape[-2] if actions.ndim > 1 else 0)
         if not temperature > 0:
-            raise ValueError(f"temperature must be positive, found {temperature}; `best` is its limit at 0")
+            raise ValueError(f"temperature must be positive, found {temperature}; for 0, use `best`")
 
         def soft_value_of_chunk(values, columns):
             lowest = torch.finfo(values[0].dtype).min  # -inf has no gradient if a chunk has no available action
@@ -207,7 +207,9 @@ def check_available(available: torch.Tensor | None, rows: int, count: int) -> No
             f"available must be bool of shape ({rows}, {count}), found {available.dtype} of {tuple(available.shape)}"
         )
     if not (any_action := available.any(dim=1)).all():
-        raise ValueError(f"rows {(~any_action).nonzero().flatten().tolist()[:10]} have no available action")
+        raise ValueError(
+            f"allow an action in each state; found none in {(~any_action).nonzero().flatten().tolist()[:10]}"
+        )
 
 
 def _weights(layers) -> dict:

@@ -65,7 +65,7 @@ class SharedActionBuffer(ReplayBuffer):
 
     def extend(self, data: TensorDictBase | Sequence[TensorDictBase], **options) -> torch.Tensor:
         """Store transitions (n,), or (n, ...) if the storage has more dimensions, or a list of them. Returns their
-        indices. No transitions change nothing."""
+        indices. Without any transitions, nothing changes."""
         if isinstance(data, list | tuple):
             data = torch.stack(list(data)) if data else TensorDict(batch_size=0)
         if not data.batch_size.numel():
@@ -143,11 +143,14 @@ class SharedActionBuffer(ReplayBuffer):
             _check_mask(key, mask, data, count)
         if "action_mask" in masks:
             if MASKS[1] not in masks:
-                raise ValueError(f"found action_mask without {MASKS[1]}, so targets would include forbidden actions")
+                raise ValueError(
+                    f"found action_mask without {MASKS[1]}, so targets would include forbidden actions; store both"
+                )
             allowed = masks["action_mask"].gather(-1, action.long().unsqueeze(-1)).squeeze(-1)
             if not allowed.all():
                 raise ValueError(
-                    f"transitions {(~allowed).nonzero().tolist()[:10]} have an action that action_mask forbids"
+                    f"transitions {(~allowed).nonzero().tolist()[:10]} have an action that action_mask forbids; it "
+                    "should be the mask of the state in which the action was taken"
                 )
         packed = data.copy()  # shares the tensors, but not the entries
         packed["action"] = action.to(torch.int32)

@@ -26,7 +26,7 @@ for cls, name in (
     (Storage, "_max_size_along_dim0"),
 ):
     if not hasattr(cls, name):
-        raise ImportError(f"torchrl's {cls.__name__} has no {name}, which the index of trajectories needs")
+        raise ImportError(f"torchrl's {cls.__name__} has no {name}; install a release that is tested")
 
 CHECKED_AT_ONCE = 2**22  # cells; bounds the memory that the check of a large write takes
 

@@ -49,12 +49,13 @@ def sweep(
             if an ensemble has failed and its runs are repeated
         seed: for configs that have none
         n_jobs, threads: processes at once, and threads of each, as in `train_many`
-        device: of all configs; "auto" is CUDA if that is available, otherwise the CPU. A config may have `device` too,
+        device: for all configs; "auto" is CUDA if that is available, otherwise the CPU. A config may have `device` too,
             if it is "auto" or the same
         resume: a folder where the result of each config is written when its ensemble has ended; results in it are not
             computed again. They are identified by the config, with the code of functions in it, `seed`, `callback` and
             total_timesteps. What these functions call is not compared: after a change of an environment's class, use
-            another folder. None keeps results until the end of the call; if it is interrupted, a message says where
+            another folder. With None, results are kept until the end of the call; if it is interrupted, a message says
+            where those so far are
 
     A member of an ensemble whose weights are no longer finite fails alone. If one raises an error or ends its process,
     the others are trained again without it. The Outcome of a failed run has its traceback in `error`. Warns if configs

@@ -1,4 +1,4 @@
-"""The fix of logp_old for projects that can't upgrade from tianshou 0.4.11 to 1.0.0."""
+"""The fix of logp_old for projects that stay on tianshou 0.4.11 to 1.0.0."""
 
 import torch
 
@@ -8,7 +8,7 @@ try:
     from tianshou.data import to_torch_as
     from tianshou.policy import PPOPolicy
 except ImportError as error:
-    raise ImportError(f"ChunkedPPOPolicy is for tianshou before 2.0; ChunkedPPO is for 2.x: {error}") from error
+    raise ImportError(f"ChunkedPPOPolicy needs tianshou before 2.0; with 2.x, use ChunkedPPO: {error}") from error
 
 
 class ChunkedPPOPolicy(PPOPolicy):

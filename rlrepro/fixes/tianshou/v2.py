@@ -11,7 +11,7 @@ try:
     from tianshou.algorithm import GAIL, PPO, ICMOnPolicyWrapper
     from tianshou.data import Batch, to_numpy, to_torch_as
 except ImportError as error:
-    raise ImportError(f"this fix is for tianshou 2.x; ChunkedPPOPolicy is for 0.4.11 to 1.0.0: {error}") from error
+    raise ImportError(f"this fix needs tianshou 2.x; before 2.0, use ChunkedPPOPolicy: {error}") from error
 
 
 class ChunkedPPO(PPO):

@@ -73,5 +73,5 @@ def identify(value) -> str:
     """The digest of a value that another process looks up. Also raises TypeError if a copy has a different digest."""
     value_digest = digest(value)
     if value_digest != digest(cloudpickle.loads(cloudpickle.dumps(value))):
-        raise TypeError("a copy of it hashes differently (as with tensors), so its results could not be found again")
+        raise TypeError("a copy of it has another digest, as with tensors, so its results could not be found again")
     return value_digest

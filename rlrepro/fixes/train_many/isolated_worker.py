@@ -109,8 +109,8 @@ class IsolatedWorkers:
         closer.join(CLOSE_SECONDS)
         if closer.is_alive():
             warnings.warn(
-                f"processes of training runs were killed and are still there after {CLOSE_SECONDS:g} s; finished "
-                f"results are kept. Look for children of process {os.getpid()} in state D",
+                f"processes of training runs did not end within {CLOSE_SECONDS:g} s of being killed; finished results "
+                f"are kept. A driver or network disk may block them: look for children of {os.getpid()} in state D",
                 stacklevel=2,
             )
 

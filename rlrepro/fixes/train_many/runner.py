@@ -67,7 +67,7 @@ def train_many(
             process takes one run after another, so whatever `fn` changes in it (a default of torch, an environment
             variable) stays changed for the next run, except for random generators and the number of threads.
         n_jobs: runs at once; None is one per core (with Ray: as many as its cluster has room for, even if it grows).
-        threads: of each process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
+        threads: per process; None is `thread_budget(n_jobs)`, or 1 with Ray. Another number may change the order in
             which sums are rounded, so fix it if results must agree to the last bit for different `n_jobs`.
         gpus: GPUs of each run, or a fraction of one. On this machine, each run sees its own in CUDA_VISIBLE_DEVICES,
             and no more runs start at once than fit; with Ray, it is `num_gpus`.
@@ -85,12 +85,12 @@ def train_many(
             They are identified by the name, the text and the code of `fn`, the config, `seed`, the code of functions in
             the config, and the global constants that `fn` and these functions read (plain data: numbers, strings,
             bytes, None, NumPy's scalars, and lists, tuples, dicts and sets of these). After a change of `fn` or of its
-            constants, or with another Python, a warning says that they are computed again, and both are kept. What
+            constants, or with another Python, runs are repeated with a warning, and old results are kept too. What
             these functions call, and other global objects, are not compared. A `fn` without a unique name (a lambda, a
             partial, a closure, anything bound to an object) is refused; a decorated function is accepted if its module
-            has it under that name. An object whose class is defined in the script gets the class that the script has
-            when the result is loaded; without one, the run is repeated. None keeps results until the end of the call;
-            if the call is interrupted, they are kept, and the message says where.
+            has it under that name. An object whose class is defined in the script is loaded with the class of that
+            name that the script has then; if there is none, the run is repeated. With None, results are kept until the
+            end of the call; if it is interrupted, those so far remain, and the message says where.
         seed: Python's, NumPy's and torch's generators are seeded before each run, from this seed and its config, so it
             doesn't matter which process runs it, or when. A `fn` that requires a parameter `seed` is given that seed
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).

@@ -54,8 +54,8 @@ def prepare(fn, configs, seed: int) -> list[Run]:
             runs[-1].payload()  # raises here, before anything runs
         except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError) as error:
             raise ValueError(
-                f"config {index} can't be sent to another process: {error}. Found {config!r}; in place of the object "
-                "itself, pass what the run needs to make it (a name, a path, numbers)"
+                f"config {index} can't be used: {error}. Found {config!r}; in place of the object itself, pass what "
+                "the run needs to make it (a name, a path, numbers)"
             ) from error
     return runs
 

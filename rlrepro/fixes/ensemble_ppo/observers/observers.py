@@ -106,11 +106,13 @@ class Observers:
         return callback
 
     def _check_stopped(self) -> None:
-        advice = "policy(k) has what they learned; to train them for longer, begin with a new ensemble"
+        advice = "policy(k) returns what member k has learned; to train longer, make a new ensemble"
         if len(self._stopped) == len(self._ensemble):
-            raise RuntimeError(f"all members have stopped, so none is left to learn: {advice}")
+            raise RuntimeError(f"all members have stopped, so there is nothing left to train: {advice}")
         if self._stopped:
-            warnings.warn(f"members {sorted(self._stopped)} stay stopped: {advice}", stacklevel=4)
+            warnings.warn(
+                f"members {sorted(self._stopped)} have stopped, and are not trained further: {advice}", stacklevel=4
+            )
 
     def _active(self, by_index: dict) -> dict:
         return {index: value for index, value in by_index.items() if index not in self._stopped}

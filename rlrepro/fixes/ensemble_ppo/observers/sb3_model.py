@@ -9,8 +9,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 
 def model_of(ensemble, member: int) -> PPO:
-    """PPO on the CPU with a member's hyperparameters, weights and Adam state, which is empty if the member has stopped,
-    since it has gone on without it; its environments can't be stepped."""
+    """PPO on the CPU with a member's hyperparameters, weights and Adam state, which is empty for a stopped member,
+    since the shared optimizer has gone on without it. The model's environments can't be stepped."""
     shared = {name: getattr(ensemble, name) for name in ("n_steps", "batch_size", "n_epochs", "normalize_advantage")}
     options = {**shared, **ensemble.hyperparameters.of(member), "device": "cpu"}
     policy_kwargs = {name: value for name, value in ensemble.policy_kwargs.items() if name != "use_sde"}
