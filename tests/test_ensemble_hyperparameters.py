@@ -170,7 +170,7 @@ def test_invalid_arguments_are_refused(options, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_missing_device_is_refused():
-    with pytest.raises(ValueError, match="found no device cuda: 0 CUDA devices are available; use 'cpu'"):
+    with pytest.raises(ValueError, match="found no cuda; torch sees 0 CUDA devices: use one, or 'cpu'"):
         ensemble(seeds=[0], device="cuda")
 
 
@@ -179,7 +179,9 @@ def test_a_device_may_be_chosen_automatically():
 
 
 def test_members_that_learn_the_same_are_warned_about():
-    with pytest.warns(UserWarning, match="members 0 and 2 learn the same from seed 5 and equal hyperparameters"):
+    with pytest.warns(
+        UserWarning, match="members 0 and 2 learn the same: seed 5 and hyperparameters are equal; change one"
+    ):
         ensemble(seeds=[5, 6, 5], n_steps=64)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -51,13 +51,13 @@ def test_a_stopped_member_stays_as_it_is_in_later_calls(is_loaded, tmp_path):
         ensemble = EnsemblePPO.load(tmp_path / "ensemble.pt", short_pendulum)
         assert state_of(ensemble) == at_stop
     called = []
-    with pytest.warns(UserWarning, match=r"members \[0\] stay stopped: policy\(k\) has what they learned"):
+    with pytest.warns(UserWarning, match=r"members \[0\] have stopped and train no further: policy\(k\) returns what"):
         ensemble.learn(2 * STEPS, callback=lambda k: called.append(k) or Stop(None))
     assert state_of(ensemble) == at_stop and called == [1] and len(ensemble.episodes[0].returns) == 3
     assert [ensemble.model(k).num_timesteps for k in (0, 1)] == [STEPS + 1, 4 * STEPS]
 
 
-@pytest.mark.filterwarnings("ignore:members .0. stay stopped")
+@pytest.mark.filterwarnings("ignore:members .0. have stopped")
 def test_the_other_member_continues_as_sb3_alone():
     ensemble, _ = stopped_first()
     ensemble.learn(2 * STEPS)
@@ -69,7 +69,7 @@ def test_the_other_member_continues_as_sb3_alone():
 
 def test_an_ensemble_whose_members_have_all_stopped_learns_no_further():
     ensemble, _ = stopped_first(lasts=(STEPS + 1, STEPS + 2))
-    with pytest.raises(RuntimeError, match=r"all members have stopped.* begin with a new ensemble"):
+    with pytest.raises(RuntimeError, match=r"all members have stopped.* make a new ensemble"):
         ensemble.learn(STEPS)
 
 

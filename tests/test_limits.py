@@ -176,7 +176,7 @@ def test_processes_that_cannot_be_ended_are_left_with_a_warning(monkeypatch):
     monkeypatch.setattr(isolated_worker, "CLOSE_SECONDS", 0.2)
     processes = isolated_worker.IsolatedWorkers(threads=1)
     processes._pools.append(Stuck())
-    with pytest.warns(UserWarning, match=r"still there after 0\.2 s"):
+    with pytest.warns(UserWarning, match=r"did not end within 0\.2 s"):
         processes.close()
 
 

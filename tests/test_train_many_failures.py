@@ -79,7 +79,7 @@ def test_sweep_prints_nothing_without_progress(capfd):
 
 
 def test_a_config_that_only_a_child_process_could_inherit_is_named():
-    with pytest.raises(ValueError, match=r"config 0 can't be sent to another process: Lock objects"):
+    with pytest.raises(ValueError, match=r"config 0 can't be used: Lock objects"):
         train_many(refuse, [{"name": "a", "data": multiprocessing.Lock()}], progress=False)
 
 

@@ -32,7 +32,7 @@ def test_a_verdict_whose_threshold_lies_inside_the_interval_is_not_firm(records,
     (ratio,) = records.where("logp_old.time_ratio")
     verdict = claim.verdict(Records([ratio.model_copy(update={"value": 1.3, "samples": samples})]))
     assert (verdict.outcome, verdict.firm) == (outcome, firm)
-    assert f"{samples[0]} to 1.4" in verdict.figure and ("noise may decide" in verdict.why) != firm
+    assert f"{samples[0]} to 1.4" in verdict.figure and ("noise may have decided" in verdict.why) != firm
 
 
 def test_a_premise_that_may_be_noise_makes_the_verdict_not_firm(records):

@@ -61,9 +61,7 @@ def scripts_slowdown(records: Records) -> tuple[int, Estimate, float]:
 
 def judge_slower_steps(records: Records) -> Finding:
     processes, factor = pool_slowdown(records, "default")
-    figure = (
-        f"a step in {processes} processes at once takes {factor} times what sharing {cores(records)} cores explains"
-    )
+    figure = f"a step in {processes} processes takes {factor} times what sharing {cores(records)} cores explains"
     reasons = {"supported": "with the threads that torch takes by default", "refuted": "sharing the cores explains it"}
     return Finding(figure, [factor], reasons)
 

@@ -18,8 +18,7 @@ ELEMENTWISE = (  # elementwise activations without weights or randomness
 
 
 def check_spaces(observation_space, action_space) -> None:
-    """Raises ValueError unless observations are vectors of numbers, and actions Discrete or a one-dimensional, bounded
-    Box of floats."""
+    """Raises ValueError unless observations are vectors, and actions Discrete or bounded vectors of floats."""
     if not isinstance(observation_space, gym.spaces.Box) or len(observation_space.shape) != 1:
         raise ValueError(f"observations must be vectors (a one-dimensional Box), found {observation_space}")
     is_vector = isinstance(action_space, gym.spaces.Box) and len(action_space.shape) == 1
@@ -59,9 +58,7 @@ def check_device(device) -> torch.device:
     """The device; "auto" is CUDA if available, else the CPU. Raises ValueError for a CUDA device that doesn't exist."""
     device = get_device(device) if device == "auto" else torch.device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f"there is no {device}: torch sees {torch.cuda.device_count()} CUDA devices; use one of those or 'cpu'"
-        )
+        raise ValueError(f"found no {device}; torch sees {torch.cuda.device_count()} CUDA devices: use one, or 'cpu'")
     return device
 
 
@@ -95,7 +92,7 @@ def warn_of_twins(seeds, hyperparameters, env) -> None:
         values = hyperparameters.of(member).values()
         twin = first_members.setdefault((seed, *(id(x) if callable(x) else x for x in values)), member)
         if twin != member:
-            warnings.warn(
-                f"members {twin} and {member} learn the same: seed {seed} and hyperparameters are equal; change one",
-                stacklevel=3,
+            message = (
+                f"members {twin} and {member} learn the same: seed {seed} and hyperparameters are equal; change one"
             )
+            warnings.warn(message, stacklevel=3)

@@ -37,7 +37,7 @@ class Run:
 
 
 def prepare(fn, configs, seed: int) -> list[Run]:
-    """One run per config. Raises ValueError, which names the config, if one can't be sent to another process."""
+    """One run per config. Raises ValueError, naming the config, if one can't be pickled or identified."""
     name = f"{getattr(fn, '__module__', '')}.{getattr(fn, '__qualname__', type(fn).__qualname__)}"
     needs_seed, source = _requires_seed(fn), _source(fn)
     counts, runs = Counter(), []

@@ -110,9 +110,7 @@ class Observers:
         if len(self._stopped) == len(self._ensemble):
             raise RuntimeError(f"all members have stopped, so there is nothing left to train: {advice}")
         if self._stopped:
-            warnings.warn(
-                f"members {sorted(self._stopped)} have stopped, and are not trained further: {advice}", stacklevel=4
-            )
+            warnings.warn(f"members {sorted(self._stopped)} have stopped and train no further: {advice}", stacklevel=4)
 
     def _active(self, by_index: dict) -> dict:
         return {index: value for index, value in by_index.items() if index not in self._stopped}
