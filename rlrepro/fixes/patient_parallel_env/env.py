@@ -17,7 +17,7 @@ CHECK_SECONDS = 0.1  # between checks that workers are alive, as in torchrl 0.11
 
 if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
     raise ImportError(
-        "ParallelEnv of this torchrl has no _shm_done_flags. Before 0.12.0, use ParallelEnv itself: its parent sleeps"
+        "ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0, use it as it is: its parent already sleeps"
     )
 
 PATCHED = (

@@ -24,6 +24,4 @@ def __getattr__(name: str):
             raise
         library, releases = TESTED_WITH[name]
         installed = next((package.version for package in metadata.distributions(name=library)), "none")
-        raise ImportError(
-            f"{name} was tested with {library} {releases}; install one of these; found {installed} ({error})"
-        ) from error
+        raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error
