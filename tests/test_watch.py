@@ -67,6 +67,7 @@ def sample_small_and_large(name, stored):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.6.0", "0.14.1"])
+@pytest.mark.timing
 def test_samples_that_take_longer_the_more_is_stored(release):
     with Release(f"torchrl=={release}") as torchrl:
         torchrl.run(slice_sampler.prepare)
