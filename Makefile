@@ -17,7 +17,7 @@ READY   := $(VENV)/ready
 .PHONY: help reproduce full test fast-tests notebook-tests test-all lint lab book slides serve picture lock dist matrix clean
 
 help:  ## list the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # torch comes by pip, whose settings may name a build of it. uv is twice as fast for the rest, but doesn't read these
 # settings: where it finds nothing, pip installs the rest too. The stamp comes last, so that an interrupted installation

@@ -66,7 +66,7 @@ def fetch(releases, python):
 )
 def carry(folder, python, installed):
     """Bundle what a machine without a network needs. FOLDER then holds everything that the notebooks require, apart
-    from torch and a checkout."""
+    from torch and a checkout of this repository."""
     from rlrepro.course import offline_bundle
     from rlrepro.lab import ReleaseUnavailable, format_value
 
@@ -101,7 +101,7 @@ def matrix(only, wheel, records, write):
 
 
 @main.command()
-@click.argument("target", metavar="FILE or MODULE:FUNCTION")
+@click.argument("target", metavar="FILE|MODULE:FUNCTION")
 @click.argument("arguments", nargs=-1)
 @click.option("--gib", type=float, required=True, help="Memory of the GPU, in GiB.")
 @click.option(
@@ -120,9 +120,9 @@ def matrix(only, wheel, records, write):
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def fit(target, gib, as_json, **options):
     """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
-    FILE is a script that marks its update with rlrepro.fit.plannable, or defines make and step; other scripts are run,
-    with ARGUMENTS (after --), until they have taken a few gradient steps. MODULE:FUNCTION returns (actor, critic,
-    obs_space, act_space).
+    If the script FILE marks its update with rlrepro.fit.plannable, or defines make and step, that update is planned;
+    otherwise FILE is run, with ARGUMENTS (after --), until it has taken a few gradient steps. MODULE:FUNCTION returns
+    (actor, critic, obs_space, act_space).
     """
     from rlrepro.fit import CannotPlan
     from rlrepro.fit.command import describe_plan
@@ -145,7 +145,11 @@ def fit(target, gib, as_json, **options):
 @click.option("--fix", is_flag=True, help="Show a diff of the fixes that are safe to apply, and ask before writing.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--run", "run_it", is_flag=True, help="Run the training command given after --, and watch it.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="With --run: stop after this time.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="With --run or --try: stop each run after this many seconds.",
+)
 @click.option(
     "--try", "try_it", is_flag=True, help="Like --run, then again with other environment variables for threads."
 )
@@ -161,7 +165,8 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
     rlrepro doctor --run -- python train.py --steps 10000
 
     runs the command and watches it. If the command fails, its exit status is passed on. With --try, the command runs
-    up to four times, and the report says how much faster it is with environment variables that limit its threads.
+    up to four times, and the report says how much faster it is with environment variables that limit its threads or
+    let them sleep while they wait.
     """
     from rlrepro.doctor import command
 

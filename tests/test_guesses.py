@@ -11,12 +11,12 @@ from rlrepro.course.exercises import check, reveal
     [
         (None, "peak: **measured 4.0 KiB**. (No guess was entered above.)"),
         (4096, "exactly that"),
-        (1024, "you guessed 1.0 KiB: 4 times too little"),
-        (8192, "2 times too much"),
+        (1024, "you guessed 1.0 KiB: too low by a factor of 4"),
+        (8192, "too high by a factor of 2"),
         (-1, "-1, is not a number of that kind"),
         ("many", "'many', is not a number of that kind"),
-        (0, "4.0 KiB too little"),
-        (np.int64(2048), "2 times too little"),
+        (0, "too low by 4.0 KiB"),
+        (np.int64(2048), "too low by a factor of 2"),
     ],
 )
 def test_a_number_is_compared_with_the_measured_one(guess, text):

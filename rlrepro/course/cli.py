@@ -44,15 +44,16 @@ def reproduce(only, profile, device, out, parameters, notebooks):
 @click.argument("folder", type=PATH, default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
 def verdicts(folder, as_json):
-    """Print the verdicts of a run. FOLDER holds its records. Exits with 1 if one of them can't be read."""
+    """Print the verdicts of a run. FOLDER holds its records; by default, runs/latest. Exits with 1 if one of them can't
+    be read."""
     sys.exit(0 if _print_verdicts(folder, as_json) else 1)
 
 
-@click.command()
+@click.command(short_help="Compare the verdicts of several runs.")
 @click.argument("runs", nargs=-1, type=click.Path(exists=True, path_type=Path))
 def stability(runs):
-    """Compare the verdicts of several runs on one machine, given their folders. Exits with 1 if firm verdicts
-    differ."""
+    """Compare the verdicts of several runs on one machine. RUNS are two or more folders of records. Exits with 1 if
+    firm verdicts differ."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.command import print_stability
 
@@ -64,7 +65,7 @@ def stability(runs):
         raise click.ClickException(str(error)) from None
 
 
-@click.command()
+@click.command(short_help="Write slides for each chapter of a run.")
 @click.option("--run", type=PATH, default=LATEST, show_default=True, help="Folder with the executed notebooks.")
 @click.option("--out", type=PATH, default=Path("build/slides"), show_default=True, help="Folder of the decks.")
 def slides(run, out):
@@ -98,11 +99,11 @@ def book(run, out):
         raise click.ClickException(str(error)) from None
 
 
-@click.command()
+@click.command(short_help="Check and pack the records of a run.")
 @click.argument("run", type=FOLDER, default=LATEST)
 @click.option("--to", type=PATH, help="The archive to write; by default MACHINE.tar.gz.")
 def pack(run, to):
-    """Check the records of RUN and pack them, to be added to the reference records."""
+    """Check the records of RUN (by default, runs/latest) and pack them, to be added to the reference records."""
     from rlrepro.cases import all_claims
     from rlrepro.evidence.packing import NotComplete, pack
 
@@ -112,7 +113,7 @@ def pack(run, to):
         raise click.ClickException(str(error)) from None
 
 
-@click.command()
+@click.command(short_help="Print a report of a problem that is still open.")
 @click.argument("report_id", metavar="[ID]", required=False)
 def report(report_id):
     """Print a report of a problem that a library's newest release still has: where it is, what was measured, the

@@ -25,7 +25,7 @@ def arrow(axes, start, end) -> None:
 
 def ppo_update():
     """The stages of a PPO update, and the size that limits how many transitions pass through a network at a time."""
-    figure, axes = drawing("One PPO update: which size limits which stage", height=4.4)
+    figure, axes = drawing("One PPO iteration: which size limits which stage", height=4.4)
     stages = (
         ("collect", "actor", 1, figures.NEUTRAL, "one for each\nenvironment"),
         ("returns", "critic", 4, figures.UPSTREAM, "max_batchsize"),

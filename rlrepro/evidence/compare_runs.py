@@ -16,7 +16,7 @@ OUTCOME_STYLE = {  # color, and a mark for those who can't tell the colors apart
     "partly": (figures.UPSTREAM, "~"),
     UNTESTED: ("#BBBBBB", "?"),
 }
-LEGEND = "✓ supported   ✗ refuted   ~ partly   ? not tested   pale: by another run   black edge: runs disagree"
+LEGEND = "✓ supported   ✗ refuted   ~ partly   ? not testable here   pale: by another run   black edge: runs disagree"
 TILE_WIDTH, TILE_HEIGHT = 0.92, 0.86
 
 

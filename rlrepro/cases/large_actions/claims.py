@@ -88,9 +88,9 @@ def judge_integer_bytes(records: Records) -> Finding:
     pearl_bytes = bytes_without_states(records)
     stored_ratio = one_hot * ARTICLE_ACTIONS / ACTIONS / pearl_bytes
     figure = (
-        f"TorchRL: {integer:.0f} bytes against {one_hot:,.0f}, {one_hot / integer:,.0f} times; a transition of Pearl "
-        f"with an integer action, without its states: {format_value(pearl_bytes, 'B')} at {ARTICLE_ACTIONS:,} actions, "
-        f"so a one-hot action would take {stored_ratio:.3g} times as much as all of that"
+        f"TorchRL: {integer:.0f} bytes against {one_hot:,.0f} ({one_hot / integer:,.0f} times as many); a transition "
+        f"of Pearl with an integer action, without its states: {format_value(pearl_bytes, 'B')} at {ARTICLE_ACTIONS:,} "
+        f"actions, so a one-hot action would take {stored_ratio:.3g} times as much as all of that"
     )
     return _finding(
         records, figure, [one_hot / integer, stored_ratio], {"partly": "true of the action, but not of what is stored"}

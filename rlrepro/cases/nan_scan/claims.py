@@ -65,7 +65,7 @@ def judge_decay(records: Records) -> Verdict:
     if share < MAIN_SHARE:
         reason = f"it decays, but the search takes less than {MAIN_SHARE:.0%} of a step"
         return weighed("partly", figure, reason, *comparisons)
-    return weighed("supported", figure, f"and {LAST_GOOD}, which does not search, keeps its speed", *comparisons)
+    return weighed("supported", figure, f"{LAST_GOOD}, which does not search, keeps its speed", *comparisons)
 
 
 def judge_reported_speed(records: Records) -> Verdict:
@@ -104,8 +104,8 @@ def judge_switch(records: Records) -> Verdict:
     if reads[NEWEST][0] == 0:
         return Verdict("supported", figure, "with False, nothing is read")
     if reads[LAST_GOOD][0] == 0:
-        return Verdict("refuted", figure, f"it did in {LAST_GOOD}; in {NEWEST} the trainer searches regardless of it")
-    return Verdict("refuted", figure, "the trainer searches regardless of it")
+        return Verdict("refuted", figure, f"it works in {LAST_GOOD}; in {NEWEST} the trainer ignores it")
+    return Verdict("refuted", figure, "the trainer ignores it")
 
 
 def judge_solved(records: Records) -> Verdict:

@@ -39,7 +39,13 @@ def compare_costs(repeats: int) -> Iterator[Cost]:
         yield Cost(rule, label, comparison.ratio, comparison.low, comparison.high)
     yield _thread_variable(repeats)
     ratio = _peak_of_a_step(ROLLOUT) / _peak_of_a_step(MINIBATCH)
-    yield Cost("RO002", f"memory of a gradient step on {ROLLOUT:,} timesteps against {MINIBATCH}", ratio, ratio, ratio)
+    yield Cost(
+        "RO002",
+        f"memory of a forward and backward pass on {ROLLOUT:,} timesteps against {MINIBATCH}",
+        ratio,
+        ratio,
+        ratio,
+    )
 
 
 def _stacks_of_frames() -> tuple[Callable, Callable]:
@@ -116,7 +122,7 @@ def _network(width: int = 64) -> nn.Module:
 
 PAIRS = {
     "TO001": ("32 stacks of four frames: a list of arrays against np.array of it", _stacks_of_frames),
-    "TO002": ("a gradient step of a small network, with anomaly detection and without", _anomaly),
+    "TO002": ("a forward and backward pass of a small network, with anomaly detection and without", _anomaly),
     "TO003": (f"log_prob of {ROLLOUT:,} actions of 12 numbers, validated and not", _validation),
     "TO004": (f"an epoch over {ROLLOUT:,} timesteps: DataLoader against an index", _loader),
 }

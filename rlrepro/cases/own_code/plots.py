@@ -7,7 +7,7 @@ from rlrepro.lab import format_value
 PANELS = {
     "largest_pass": "ppo.py\nlargest forward pass\nwithout gradients",
     "sample": "world_model.py\none sample from\nthe full buffer",
-    "train": "sweep.py\ngradient steps of\nall four runs",
+    "train": "sweep.py\ngradient steps of\nall runs",
     "transition": "recommender.py\none stored\ntransition",
     "searched": "newest/sac.py\nsearching the whole\nbuffer for NaN",
     "awake": "newest/robots.py\nwaiting for workers\nwithout sleeping",

@@ -103,8 +103,8 @@ def judge_ours(records: Records) -> Verdict:
     long_steps = [r for r in records.all("parallel_env.ours_ratio") if r.setting["seconds"] > SHORT]
     slowest = max(map(_as_estimate, long_steps))
     figure = (
-        f"steps of {format_value(LONG, 's')}: {cpu} cores; of at most {format_value(SHORT, 's')}: {short}× the time, "
-        f"longer ones at most {slowest}×"
+        f"{cpu} cores with steps of {format_value(LONG, 's')}; steps of at most {format_value(SHORT, 's')} take "
+        f"{short}× the time, longer ones at most {slowest}×"
     )
     comparisons = (cpu, OURS_CPU), (short, OURS_TIME), *((_as_estimate(record), OURS_TIME) for record in long_steps)
     passes = all(number <= bound for number, bound in comparisons)
@@ -119,7 +119,7 @@ def judge_late(records: Records) -> Verdict:
         for release in (SLEEPING, SPINNING, NEWEST)
     }
     ours = records.get("parallel_env.steps_late", release=NEWEST, wait="ours").value
-    figure = "steps late: " + ", ".join(f"{release} {count}" for release, count in late.items()) + f", ours {ours}"
+    figure = "steps late: " + ", ".join(f"{release}: {count}" for release, count in late.items()) + f", ours: {ours}"
     if not (late[SPINNING] or late[NEWEST]):
         return Verdict("refuted", figure, "transitions are those of the requested step")
     if late[SLEEPING] == ours == 0 and late[SPINNING] and late[NEWEST]:

@@ -61,7 +61,7 @@ def scripts_slowdown(records: Records) -> tuple[int, Estimate, float]:
 
 def judge_slower_steps(records: Records) -> Finding:
     processes, factor = pool_slowdown(records, "default")
-    figure = f"a step in {processes} processes takes {factor} times what sharing {cores(records)} cores explains"
+    figure = f"a step in {processes} processes takes {factor} times as long as sharing {cores(records)} cores explains"
     reasons = {"supported": "with the threads that torch takes by default", "refuted": "sharing the cores explains it"}
     return Finding(figure, [factor], reasons)
 
@@ -92,8 +92,8 @@ def _share_left(effect: Estimate, left: Estimate) -> Estimate:
 def judge_scripts(records: Records) -> Finding:
     processes, factor, share = scripts_slowdown(records)
     figure = (
-        f"{processes} scripts at once take {factor} times their share of the cores, which is {share:.3g} times one "
-        "alone"
+        f"{processes} scripts at once take {factor} times as long as sharing the cores explains, which is {share:.3g} "
+        "times as long as one alone"
     )
     reasons = {
         "supported": "they do not slow each other down",

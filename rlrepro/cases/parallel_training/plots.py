@@ -75,7 +75,7 @@ def plot_ways(records: Records):
         dots[f"{label} ({count})"] = (factor, color)
     processes, factor = pool_slowdown(records, "one")
     dots[f"Pool, fork, one thread each ({processes})"] = (factor, figures.OURS)
-    title = "Time of a gradient step over its share of the cores"
+    title = "Time of a gradient step over what sharing the cores explains"
     figure = _dots(title, dots, "ratio")
     figures.caption(figure, records.get("parallel_training.step", **ALONE), "in brackets: runs at once")
     return figure

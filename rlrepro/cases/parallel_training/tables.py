@@ -70,7 +70,7 @@ def cpu_without_waiting(records: Records) -> str:
         f"With one thread each, the CPU time of a gradient step is {cpu[n_cores] / alone:.3g} times that of one alone "
         f"({format_value(alone, 's')}) with a run for each of {n_cores} cores, and {cpu[processes] / alone:.3g} times "
         f"with {processes} runs, where the system takes a core away {interrupted[processes]:.2g} times per gradient "
-        f"step ({interrupted[n_cores]:.2g} before)."
+        f"step (against {interrupted[n_cores]:.2g} with a run for each core)."
     )
 
 

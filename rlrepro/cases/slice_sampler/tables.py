@@ -38,7 +38,7 @@ def moved_list(records: Records) -> str:
             f"- {release}, {dtype}: {_text(moved)} moved in {_text(seconds)}, {ratio.value:.4f} times the prediction"
         )
     flags = records.get("slice_sampler.flags_in")
-    lines.append(f"- finding the flags that are set (`nonzero`), in any release: {_text(flags)} of it")
+    lines.append(f"- finding the flags that are set (`nonzero`), in any release: {_text(flags)} of that time")
     return "\n".join(lines)
 
 

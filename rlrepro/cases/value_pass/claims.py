@@ -40,8 +40,8 @@ def judge_gradients(records: Records) -> Verdict:
     )
     recorded = records.get("value_pass.with_gradients", way="released", rows=rows, modules=1).value
     figure = (
-        f"at {rows:,} timesteps {format_value(released, 'B')}, {format_value(without, 'B')} without gradients, "
-        f"{format_value(ours, 'B')} in chunks as well"
+        f"at {rows:,} timesteps: {format_value(released, 'B')} as released, {format_value(without, 'B')} without "
+        f"gradients, {format_value(ours, 'B')} without gradients and in chunks"
     )
     if released <= ALIKE * ours:
         return Verdict("not testable here", figure, "the value pass takes no more memory here than in chunks")
@@ -55,7 +55,9 @@ def judge_gradients(records: Records) -> Verdict:
 def judge_double(records: Records) -> Verdict:
     old, new, _ = _thread(records)
     figure = f"{format_value(new, 'B')}, and {format_value(old, 'B')} in the old stack: {new / old:.1f} times"
-    reason = "tensors of one update with an LSTM, at the thread's sizes; on a CPU without the train batch itself"
+    reason = (
+        "tensors of one update with an LSTM, at the thread's sizes; on a CPU, the train batch itself is not counted"
+    )
     return Verdict("supported" if new > DOUBLE * old else "refuted", figure, reason)
 
 
@@ -95,8 +97,8 @@ def judge_held(records: Records) -> Verdict:
     held_bytes = max(record.value for record in records.all("value_pass.held", way="released"))
     figure = (
         f"{format_value(computed, 'B')} once values are computed, "
-        f"{format_value(advantages, 'B')} until the end of the connector "
-        f"(after a further {share:.0%} of its time), {format_value(held_bytes, 'B')} after it"
+        f"{format_value(advantages, 'B')} once advantages are (a further {share:.0%} of the connector's time), "
+        f"{format_value(held_bytes, 'B')} after the connector"
     )
     if held_bytes > LEFT * computed:
         return Verdict("supported", figure, "memory other than the results stays after the connector")
@@ -122,7 +124,7 @@ def judge_same(records: Records) -> Verdict:
     exact = sum(record.value == 0 for record in differences)
     figure = (
         f"bit-equal in {exact} of {len(differences)} settings, at most {worst:.1e} apart; "
-        f"weights after training {training.value:.1e} apart, which moved by {training.setting['moved']:.1e}"
+        f"after training, which moved weights by {training.setting['moved']:.1e}, they are {training.value:.1e} apart"
     )
     if worst == 0 and training.value == 0:
         return Verdict("supported", figure, "every bit is the same")

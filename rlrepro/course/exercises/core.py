@@ -95,5 +95,7 @@ def how_far(answer: float, expected: float) -> str:
     if answer <= 0:
         return "not a positive number"
     factor = max(answer, expected) / min(answer, expected)
-    size = "a little" if factor < 1.5 else "by a factor of a few" if factor < 10 else "by orders of magnitude"
-    return f"too {'large' if answer > expected else 'small'}, {size}"
+    direction = "too large" if answer > expected else "too small"
+    if factor < 1.5:
+        return f"slightly {direction}"
+    return f"{direction} {'by a factor of a few' if factor < 10 else 'by orders of magnitude'}"

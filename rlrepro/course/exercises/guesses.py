@@ -2,7 +2,7 @@
 
 from IPython.display import Markdown
 
-from rlrepro.lab.units import format_value
+from rlrepro.lab.units import format_value, number
 
 NO_GUESS = ". (No guess was entered above.)"
 
@@ -33,13 +33,13 @@ def _line(guess, measured, unit, label) -> str:
         return f"{result}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
     if not isinstance(guess, int | float) or not guess >= 0:
         return f"{result}; your guess, {guess!r}, is not a number of that kind."
-    direction = "much" if guess > measured else "little"
+    direction = "high" if guess > measured else "low"
     if guess == measured:
         difference = "exactly that"
     elif min(guess, measured) == 0:
-        difference = f"{_formatted(abs(guess - measured), unit)} too {direction}"
+        difference = f"too {direction} by {_formatted(abs(guess - measured), unit)}"
     else:
-        difference = f"{max(guess, measured) / min(guess, measured):.3g} times too {direction}"
+        difference = f"too {direction} by a factor of {number(max(guess, measured) / min(guess, measured))}"
     return f"{result}; you guessed {_formatted(guess, unit)}: {difference}."
 
 

@@ -53,8 +53,8 @@ def one_log_probability(my_logp, records):
     cases = {
         "Categorical": (Categorical(logits=torch.randn(5, 4)), torch.tensor([0, 1, 2, 3, 0])),
         "Independent(Normal)": (Independent(Normal(loc, 1.0), 1), torch.randn(5, 3)),
-        "Normal over 3 actions": (Normal(loc, 1.0), torch.randn(5, 3)),
-        "Normal over 1 action": (Normal(loc[:, :1], 1.0), torch.randn(5, 1)),
+        "Normal over 3 dimensions": (Normal(loc, 1.0), torch.randn(5, 3)),
+        "Normal over 1 dimension": (Normal(loc[:, :1], 1.0), torch.randn(5, 1)),
     }
     for name, (dist, actions) in cases.items():
         actual, plain = my_logp(dist, actions), dist.log_prob(actions)

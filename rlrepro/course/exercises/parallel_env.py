@@ -38,5 +38,5 @@ def cores_for_environments(my_cores, records):
         if (actual := my_cores(cores, runs, polls)) != expected:
             raise Hint(
                 f"{runs} runs on {cores} cores, with parents that {'poll' if polls else 'sleep'}: {actual} is not "
-                "right. Each run has one parent, and there are never fewer than zero."
+                "right. Each run has one parent, and there can't be fewer than zero cores left."
             )

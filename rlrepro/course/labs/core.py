@@ -85,7 +85,7 @@ def grade(chapter: str, answer) -> Graded:
     except Exception as error:
         return Graded("wrong", f"your fix could not be run: {type(error).__name__}: {error}")
     gain = median(a / b for a, b in zip(trial.costs["released"], trial.costs["yours"], strict=True))
-    summary = f"the same results, and {_ratio(gain)} less than as released" if gain > 1 else "the same results"
+    summary = f"the same results; the unfixed release takes {_ratio(gain)} as much" if gain > 1 else "the same results"
     drawbacks = list(trial.drawbacks)
     if trial.times_ours() > trial.within:
         drawbacks.append(f"It still takes {_ratio(trial.times_ours())} as much as our fix. {module.STILL}")

@@ -8,7 +8,7 @@ from rlrepro.doctor.live.activity import KINDS, LEARNS
 from rlrepro.doctor.live.notes import Notes
 from rlrepro.doctor.live.progress import Progress
 from rlrepro.doctor.live.thread_stats import Crowd
-from rlrepro.lab.units import format_value
+from rlrepro.lab.units import format_value, number
 
 MAX_SIZES = 3  # batch sizes that are reported per buffer
 SEVERAL = 1.5  # average number of threads per process from which it is more than one each
@@ -116,7 +116,7 @@ def _time(notes: Notes) -> list[str]:
         )
     counts = sorted(progress.completed.counts.items(), key=lambda item: item[0] != LEARNS)
     if counts and progress.seconds:
-        rates = ", ".join(f"{count:,} {unit} ({count / progress.seconds:,.3g} per second)" for unit, count in counts)
+        rates = ", ".join(f"{count:,} {unit} ({number(count / progress.seconds)} per second)" for unit, count in counts)
         lines.append(f"progress     {rates}")
     return lines
 

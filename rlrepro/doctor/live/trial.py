@@ -12,6 +12,7 @@ from statistics import geometric_mean
 from rlrepro.doctor.live.command import run
 from rlrepro.doctor.live.progress import NothingToCompare, Progress, compare
 from rlrepro.doctor.live.report import Report
+from rlrepro.lab.units import number
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 ASLEEP = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
@@ -43,12 +44,12 @@ class Trial:
         return f"{' '.join(f'{name}={value}' for name, value in self.variables.items())}: {'; '.join(parts)}"
 
     def _numbers(self) -> str:
-        return f"{' and '.join(f'{rate:,.3g}' for rate in self.before)}, now {self.after:,.3g}"
+        return f"{' and '.join(f'{number(rate)}' for rate in self.before)}, now {number(self.after)}"
 
     def _compared(self) -> str:
         if min(self.before) / ALIKE < self.after < max(self.before) * ALIKE:
             return f"about as many {self.unit} per second"
-        return f"{self.ratio:,.3g} times as many {self.unit} per second"
+        return f"{number(self.ratio)} times as many {self.unit} per second"
 
 
 def variants(report: Report) -> list[dict[str, str]]:

@@ -28,8 +28,8 @@ def _incremental(module, _):
     autofix=_incremental,
 )
 def whole_buffer(module, project):
-    """In 2.0.0 and 2.0.1, the trainer copies every stored transition after each collect to look for NaN in it, so
-    training slows down as the buffer fills. `raise_on_nan_in_buffer` does not prevent it."""
+    """In tianshou 2.0.0 and 2.0.1, the trainer copies every stored transition after each collect to look for NaN in it,
+    so training slows down as the buffer fills. `raise_on_nan_in_buffer` does not prevent it."""
     reason = project.versions.all_in(module, "tianshou", SEARCHES)
     if not reason or "incremental_nan_check" in module.text:
         return

@@ -22,7 +22,8 @@ def _chunked(module, call):
     "RL001",
     "PPO's value network gets the whole train batch at once, with gradients",
     words=("PPOConfig",),
-    fix="config.learners(learner_class=ChunkedPPOTorchLearner), from rlrepro.fixes",
+    fix="Import ChunkedPPOTorchLearner from rlrepro.fixes, and call "
+    "config.learners(learner_class=ChunkedPPOTorchLearner)",
     chapter="10_rllib_value_pass",
     claims=("RL1", "RL5"),
     autofix=_chunked,

@@ -47,13 +47,18 @@ def parallel_env(notes: Notes) -> Iterator[Finding]:
     wait = _spent(notes, WAIT)
     if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
         awake, total = (format_value(seconds, "s") for seconds in (wait.awake_seconds, wait.seconds))
-        yield finding_at("RUN009", wait.own or wait.place, f"waited {total} for workers, {awake} without sleeping")
+        yield finding_at(
+            "RUN009",
+            wait.own or wait.place,
+            f"the parent waited {total} for its workers, {awake} of that without sleeping",
+        )
 
 
 @rule(
     "RUN010",
     "a value network gets the whole train batch at once, with gradients",
-    fix="config.learners(learner_class=ChunkedPPOTorchLearner), from rlrepro.fixes",
+    fix="Import ChunkedPPOTorchLearner from rlrepro.fixes, and call "
+    "config.learners(learner_class=ChunkedPPOTorchLearner)",
     chapter="10_rllib_value_pass",
     claims=("RL1", "RL5"),
     **LIVE,

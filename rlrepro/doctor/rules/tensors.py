@@ -40,8 +40,8 @@ def _as_array(module, call):
     fix_when_low=True,
 )
 def tensor_from_list(module, project):
-    """torch converts a list of arrays element by element, through Python objects. np.array copies each array at once,
-    and torch copies the result at once. PyTorch itself warns about this, once per process."""
+    """torch converts a list of arrays element by element, through Python objects. np.array copies each array in one
+    operation, and torch copies the result in one more. PyTorch itself warns about this, once per process."""
     remaining = []
     for call in module.calls("torch", *CONSTRUCTORS):
         if call.args and (elements := list_of_arrays(module, project, call.args[0])):

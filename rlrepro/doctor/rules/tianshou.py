@@ -44,7 +44,7 @@ def _without_gradients(module, _):
     autofix=_chunked,
 )
 def whole_rollout(module, project):
-    """From 0.4.11 to 1.0.0, PPO's `process_fn` passes the whole rollout to the actor at once and ignores
+    """From tianshou 0.4.11 to 1.0.0, PPO's `process_fn` passes the whole rollout to the actor at once and ignores
     `max_batchsize`, so that memory grows in proportion to the rollout."""
     versions = project.versions
     if not versions.any_in(module, "tianshou", BROKEN):
@@ -106,8 +106,8 @@ def no_size(module, project):
     autofix=_without_gradients,
 )
 def collecting(module, project):
-    """In 1.2.0 to 2.0.1, the collector runs the actor with gradients, so the activations of each step are kept for a
-    backward pass that never happens."""
+    """In tianshou 1.2.0 to 2.0.1, the collector runs the actor with gradients, so the activations of each step are kept
+    for a backward pass that never happens."""
     reason = project.versions.all_in(module, "tianshou", KEEPS_GRADIENTS)
     if not reason or "no_grad" in module.text:
         return

@@ -107,7 +107,8 @@ def useless_cache(module, project):
     autofix=_incremental,
 )
 def reads_everything(module, project):
-    """In every release, each sample reads every stored transition, so it takes longer as the buffer fills."""
+    """In every release of torchrl, each sample reads every stored transition, so it takes longer as the buffer
+    fills."""
     for call in _samplers(module):
         sampling, writing = _uses(module, call)
         if not sampling and not writing and not _cached(module, call):

@@ -8,7 +8,7 @@ from .connector import ChunkedGAE
 
 
 class ChunkedValuePass:
-    """A mixin for a learner whose pipeline computes advantages: `class MyLearner(ChunkedValuePass, TheirLearner)`.
+    """A mixin for a learner whose pipeline computes advantages: `class MyLearner(ChunkedValuePass, YourLearner)`.
 
     When the learner is built, ChunkedGAE takes the place of GeneralAdvantageEstimation; its chunks have the size of the
     configured minibatches. Raises TypeError if a module that is to be trained has no value function, and ValueError if

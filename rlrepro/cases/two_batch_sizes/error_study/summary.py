@@ -27,7 +27,7 @@ def sentence(results: str | Path) -> str:
     return (
         f"We planned {updates:,} random updates of random networks, and then ran them. For {close:.1%} of their "
         f"{len(stages):,} stages, the planned memory of the tensors is within 1% of what was measured; with the "
-        f"margin, {below or 'none'} was planned too small"
+        f"margin, {below or 'none'} {'were' if below > 1 else 'was'} planned too small"
     )
 
 
@@ -44,8 +44,8 @@ def on_cards(results: str | Path) -> str:
         for place, stages in plans.items()
     )
     return (
-        f"On an {cards}, {updates:,} larger ones were measured. Plans have what was allocated there, and at most "
-        f"{CLOSE - 1:.0%} more, {right}"
+        f"On an {cards}, {updates:,} larger ones were measured. A plan is at least what was allocated there, and at "
+        f"most {CLOSE - 1:.0%} more, {right}"
     )
 
 
