@@ -127,9 +127,24 @@ TROUBLED = {
         env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
         """,
     ),
+    "a parent that asks its workers' events": (
+        {"TR006"},
+        {"torchrl": "0.10.1"},
+        """
+        from torchrl.envs import GymEnv, ParallelEnv
+        env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+        """,
+    ),
 }
 
 INNOCENT = {
+    "a parent that sleeps": (
+        {"torchrl": "0.11.1"},
+        """
+        from torchrl.envs import GymEnv, ParallelEnv
+        env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+        """,
+    ),
     "the incremental sampler": (
         OLD,
         """

@@ -1,8 +1,8 @@
-"""TorchRL's ParallelEnv: from 0.12.0 on, its parent keeps a core busy while it waits for its workers.
+"""TorchRL's ParallelEnv: its parent keeps a core busy while it waits for its workers, since 0.12.0 once more.
 
-Upstream: commit d64b43867 (pytorch/rl#3457), first released in 0.12.0. No thread names the problem, so the
-claims are sentences from that commit and our own. `workloads` runs under a release, on `fixed_time` environments,
-`measure` runs it and records the results, `claims` judges, `plots` draws.
+Upstream: commit d64b43867 (pytorch/rl#3457), first released in 0.12.0; releases 0.7.1 to 0.10.1 polled in another way.
+No thread names the problem, so the claims are sentences from that commit and our own. `workloads` runs under a release,
+on `fixed_time` environments, `measure` runs it and records the results, `claims` judges, `plots` draws.
 """
 
 from dataclasses import dataclass

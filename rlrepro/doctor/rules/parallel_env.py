@@ -3,7 +3,7 @@
 from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 
-POLLS = ">=0.12,<=0.14.1"
+POLLS = ">=0.7.1,<=0.14.1,!=0.11.*"
 
 
 def _patient(module, call):
@@ -21,8 +21,9 @@ def _patient(module, call):
     autofix=_patient,
 )
 def polling_parent(module, project):
-    """From 0.12.0 to 0.14.1, the parent polls its workers in a loop that never sleeps. If environments or other
-    training runs need that core, everything takes longer. After `load_state_dict`, transitions come one step late."""
+    """In torchrl 0.7.1 to 0.10.1, and again from 0.12.0 to 0.14.1, the parent polls its workers in a loop that never
+    sleeps. If environments or other training runs need that core, everything takes longer. From 0.12.0 on, transitions
+    also come one step late after `load_state_dict`."""
     if reason := project.versions.all_in(module, "torchrl", POLLS):
         for call in module.calls("torchrl", "ParallelEnv"):
             if module.value(module.argument(call, "use_buffers")) is not False:  # those wait on pipes

@@ -42,8 +42,8 @@ def nan_search(notes: Notes) -> Iterator[Finding]:
     **LIVE,
 )
 def parallel_env(notes: Notes) -> Iterator[Finding]:
-    """From torchrl 0.12.0 to 0.14.1, the parent process of a ParallelEnv polls its workers in a loop that never sleeps.
-    If environments or other training runs need that core, everything takes longer."""
+    """In torchrl 0.7.1 to 0.10.1, and again from 0.12.0 to 0.14.1, the parent of a ParallelEnv polls its workers in a
+    loop that never sleeps. If environments or other training runs need that core, everything takes longer."""
     wait = _spent(notes, WAIT)
     if wait is not None and wait.awake_seconds >= AWAKE * wait.seconds:
         awake, total = (format_value(seconds, "s") for seconds in (wait.awake_seconds, wait.seconds))

@@ -1,7 +1,8 @@
 """torchrl's ParallelEnv with a parent that sleeps while its workers step.
 
-It relies on private attributes: `_start_workers` assigns `_shm_done_flags` and passes its value to the workers, which
-assign 1 to their item of it; `_wait_for_workers` returns when all of them have.
+It relies on private attributes. From 0.12.0 on, `_start_workers` assigns `_shm_done_flags` and passes its value to the
+workers, which assign 1 to their item of it; before, each worker sets its item of `_events`. `_wait_for_workers` returns
+when all of them have.
 """
 
 import inspect
@@ -11,13 +12,18 @@ from collections.abc import Callable, Sequence
 from torch import multiprocessing
 from torchrl.envs import ParallelEnv, batched_envs
 
+from .done_events import DoneEvents
 from .done_flags import DoneFlags
 
 CHECK_SECONDS = 0.1  # between checks that workers are alive, as in torchrl 0.11.1
 
-if "_shm_done_flags" not in inspect.getsource(ParallelEnv):
+SOURCE = inspect.getsource(ParallelEnv)
+HAS_FLAGS = "_shm_done_flags" in SOURCE  # otherwise it polls events, or sleeps
+
+if not HAS_FLAGS and "if event.is_set()" not in SOURCE:
     raise ImportError(
-        "ParallelEnv of this torchrl has no _shm_done_flags; before 0.12.0, use it as it is: its parent already sleeps"
+        "expected a ParallelEnv whose parent polls; in this torchrl it sleeps, as before 0.7.1 and in 0.11: use it as "
+        "it is"
     )
 
 PATCHED = (
@@ -33,11 +39,13 @@ SETTING_FLAGS = [  # after which a worker sets its flag, although the parent doe
 
 
 class PatientParallelEnv(ParallelEnv):
-    """ParallelEnv whose parent sleeps while it waits, where torchrl 0.12.0 to 0.14.1 keep a core busy.
+    """ParallelEnv whose parent sleeps while it waits, where that of torchrl 0.7.1 to 0.10.1 and of 0.12.0 to 0.14.1
+    keeps a core busy.
 
     Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
     `load_state_dict`, after `env[i] = snapshot`, and after Ctrl-C in a step, its ParallelEnv returns each transition
-    one step too late. Here, Ctrl-C waits for the step to end. With use_buffers=False, nothing differs from torchrl.
+    one step too late. Here, Ctrl-C waits for the step to end. From 0.12.0 on, nothing differs from torchrl with
+    use_buffers=False.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
@@ -54,21 +62,21 @@ class PatientParallelEnv(ParallelEnv):
         self.__dict__["_shm_done_flags"] = DoneFlags(flags, context)
 
     def _wait_for_workers(self, workers_range: Sequence[int]) -> None:
-        flags = self.__dict__.get("_shm_done_flags")
-        if not (self._use_buffers and isinstance(flags, DoneFlags)):  # started before `wait_patiently`
+        done = self.__dict__.get("_shm_done_flags") if HAS_FLAGS else DoneEvents(self._events)
+        if HAS_FLAGS and not (self._use_buffers and isinstance(done, DoneFlags)):  # started before `wait_patiently`
             return ORIGINALS["_wait_for_workers"](self, workers_range)
         try:
-            self._wait_patiently(flags, workers_range)
+            self._wait_patiently(done, workers_range)
         except KeyboardInterrupt:  # the next command would take the flags of this one for its own
-            self._wait_patiently(flags, workers_range)
+            self._wait_patiently(done, workers_range)
             raise
 
-    def _wait_patiently(self, flags: DoneFlags, workers_range: Sequence[int]) -> None:
+    def _wait_patiently(self, done: DoneFlags | DoneEvents, workers_range: Sequence[int]) -> None:
         indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
         end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
-        while not flags.wait([indices[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
+        while not done.wait([indices[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
             for worker in workers_range:
-                if not self._workers[worker].is_alive() and not flags[indices[worker]]:
+                if not self._workers[worker].is_alive() and not done[indices[worker]]:
                     try:
                         self._shutdown_workers()
                     finally:
