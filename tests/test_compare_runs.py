@@ -95,7 +95,7 @@ def test_a_disagreement_is_reported_with_a_possible_reason(judgements, runs):
     assert "cores 2 / 16" in text and "GPU none / a card" in text and "device cpu / cuda" in text
     compared = sum(len(judgement.tested) > 1 for judgement in judgements)
     assert f"Of {len(all_claims())} claims, {compared} were tested by more than one run" in text
-    assert f"; {compared - 1} of them agree." in text
+    assert f"; the runs agree on {compared - 1} of them." in text
     across_machines = [judgement for judgement in judgements if {"this run", "other"} <= set(judgement.tested)]
     mixed = len(across_machines)
     assert f"{mixed} were tested by different kinds of machine, which agree on {mixed - 1}." in text
@@ -106,7 +106,7 @@ def test_machines_that_agree_and_one_alone(runs):
     text = disagreements_markdown(judgements, runs[:2])
     assert all(judgement.agreed for judgement in judgements) and "**" not in text
     assert "not that other machines agree" in text
-    assert "nothing but chance" in differences(runs[:2], ["this run", "a-reference"])
+    assert "only by chance" in differences(runs[:2], ["this run", "a-reference"])
     assert "only one run" in disagreements_markdown(judge(all_claims(), runs[:1]), runs[:1])
 
 

@@ -10,6 +10,7 @@ DATA = Path(__file__).with_name("triage.toml")
 AT_MOST = 3  # problems that one text may fit
 NOT_OURS = (
     "This text fits no documented problem. If you left lines out, add them, especially frames of the library. "
+    "A process that was killed (exit status 137) probably ran out of host memory: name the library, and what grew. "
     "Otherwise run `rlrepro doctor .` on the project; `rlrepro fit` shows what fits into GPU memory."
 )
 

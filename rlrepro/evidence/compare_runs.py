@@ -67,14 +67,14 @@ def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[Machi
             verdicts = "; ".join(f"{label}: {v.outcome} ({v.figure})" for label, v in judgement.tested.items())
             lines.append(
                 f"- **{judgement.claim.id}**, {judgement.claim.sentence}. {verdicts}. "
-                f"The runs differ in: {differences(runs, judgement.tested)}."
+                f"{differences(runs, judgement.tested)}."
             )
     compared = [judgement for judgement in judgements if len(judgement.tested) > 1]
     kinds = {run.label: tuple(run.traits[name] for name in KIND) for run in runs}
     different = [judgement for judgement in compared if len({kinds[label] for label in judgement.tested}) > 1]
     summary = (
         f"Of {len(judgements)} claims, {len(compared)} were tested by more than one run; "
-        f"{len(compared) - len(lines)} of them agree. "
+        f"the runs agree on {len(compared) - len(lines)} of them. "
     )
     if different:
         agreed = sum(judgement.agreed for judgement in different)
@@ -92,7 +92,9 @@ def differences(runs: Sequence[MachineRun], labels: Collection[str]) -> str:
     traits = [run.traits for run in runs if run.label in labels]
     values = {name: list(dict.fromkeys(row[name] for row in traits)) for name in traits[0] if name != "measured"}
     different = [f"{name} {' / '.join(distinct)}" for name, distinct in values.items() if len(distinct) > 1]
-    return "; ".join(different) or "nothing but chance: the machine, the profile and the versions are the same"
+    if not different:
+        return "The runs differ only by chance: the machine, the profile and the versions are the same"
+    return f"The runs differ in: {'; '.join(different)}"
 
 
 def plot_verdicts(judgements: Sequence[Judgement], label: str):

@@ -138,13 +138,6 @@ TROUBLED = {
 }
 
 INNOCENT = {
-    "a parent that sleeps": (
-        {"torchrl": "0.11.1"},
-        """
-        from torchrl.envs import GymEnv, ParallelEnv
-        env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
-        """,
-    ),
     "the incremental sampler": (
         OLD,
         """

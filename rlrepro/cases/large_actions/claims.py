@@ -30,7 +30,7 @@ def source(records: Records) -> str:
     """What was measured in these records, Pearl or its reimplementation, in words."""
     peaks = records.where("large_actions.update_peak")
     is_pearl = bool(peaks) and peaks[-1].setting["source"] == "pearl"
-    return "measured on Pearl" if is_pearl else "measured on a reimplementation of Pearl"
+    return f"Pearl's numbers: from {'Pearl itself' if is_pearl else 'a reimplementation'}"
 
 
 def stored_bytes(records: Records, count: int = ARTICLE_ACTIONS, *, parts=None, **setting) -> float:

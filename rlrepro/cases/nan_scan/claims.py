@@ -51,9 +51,9 @@ def judge_decay(records: Records) -> Verdict:
         factors[release] = ratio(steps[max(steps)], steps[min(steps)])
     share = estimate(np.abs, records.get("nan_scan.share", release=NEWEST, stored=max(steps), **setting))
     figure = (
-        f"from {min(steps):,} to {max(steps):,} stored transitions, a training step takes "
-        + ", ".join(f"{factor}× the time in {release}" for release, factor in factors.items())
-        + f", where searching for NaN takes {share} of it"
+        f"from {min(steps):,} to {max(steps):,} stored transitions, a training step becomes "
+        + " and ".join(f"{factor} times as long in {release}" for release, factor in factors.items())
+        + f", where the search takes {share} of the step"
     )
     slowdown = factors[NEWEST], SLOWED
     if factors[NEWEST] < SLOWED:

@@ -37,7 +37,7 @@ def judge_core_kept_busy(records: Records) -> Verdict:
         for release in (SLEEPING, SPINNING, NEWEST)
     }
     figure = f"steps of {format_value(LONG, 's')}: " + ", ".join(
-        f"{release} {cores} cores" for release, cores in busy.items()
+        f"{release}: {cores} cores" for release, cores in busy.items()
     )
     comparisons = [(busy[SPINNING], BUSY), (busy[NEWEST], BUSY), (busy[SLEEPING], IDLE)]
     if min(busy[SPINNING], busy[NEWEST]) >= BUSY and busy[SLEEPING] <= IDLE:

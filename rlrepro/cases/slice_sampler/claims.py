@@ -132,7 +132,9 @@ def judge_rewrite(records: Records) -> Finding:
     record = records.get("slice_sampler.release_ratio", release=FIXED)
     faster, newest = (estimate(np.abs, ratios) for ratios in (record, records.get(record.name, release=NEWEST)))
     stored = f"with {record.setting['stored']:,} stored, without the cache"
-    return Finding(f"{FIXED} is {faster} times as fast as {BUGGY}, {NEWEST} {newest} times, {stored}", [faster])
+    return Finding(
+        f"{FIXED} is {faster} times as fast as {BUGGY}, and {NEWEST} is {newest} times as fast, {stored}", [faster]
+    )
 
 
 def judge_solved(records: Records) -> Finding:

@@ -61,7 +61,8 @@ def _judge_parameter(records, index, network):
         for pair, size in sorted(bounded.items()):
             largest[pair[index]] = max(size, largest.get(pair[index], 0))
         figures.append(
-            f"{release}: " + " and ".join(f"at most {size:,} for {limit}" for limit, size in sorted(largest.items()))
+            f"{release}: "
+            + " and ".join(f"at most {size:,} samples for {limit}" for limit, size in sorted(largest.items()))
         )
     figure = f"{'; '.join(figures)}, in {governed}"
     if all(governs):

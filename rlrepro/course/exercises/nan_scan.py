@@ -27,7 +27,8 @@ def seconds_of_an_epoch(my_epoch, records):
         if not near(actual, expected, 0.01):
             outcome = "fills up" if steps > capacity else "does not fill up"
             raise Hint(
-                f"{steps} steps, capacity {capacity}: {actual:.3g} s is {how_far(actual, expected)}. It {outcome}."
+                f"{steps} steps, capacity {capacity}: {actual:.3g} s is {how_far(actual, expected)}. The buffer "
+                f"{outcome}."
             )
 
 

@@ -62,4 +62,4 @@ def a_judge(my_judge, records):
     claim = Claim("", "", "", "", my_judge)
     for name, (case_records, expected) in cases.items():
         if (outcome := claim.verdict(Records(case_records)).outcome) != expected:
-            raise Hint(f"By the records {name}, your judge returns {outcome!r}.")
+            raise Hint(f"Given the records {name}, your judge returns {outcome!r}.")
