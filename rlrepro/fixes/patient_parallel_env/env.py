@@ -49,7 +49,7 @@ class PatientParallelEnv(ParallelEnv):
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
-    Tested with torchrl 0.12.0, 0.13.3, 0.14.1.
+    Tested with torchrl 0.7.2, 0.10.1, 0.12.0, 0.13.3, 0.14.1.
     """
 
     @property
