@@ -50,7 +50,7 @@ STEP = """loss = (network(rollout[start : start + size]) - old[start : start + s
         optimizer.zero_grad(); loss.backward(); optimizer.step()"""
 CHUNKED = UPDATE.replace("OLD", "torch.cat([network(rows) for rows in rollout.split(size)])")
 WRONG = {  # answers that come close, and a word that the hint for each must contain
-    "0.1": [(lambda rows: rows * 4096 * 4, "too small, by a factor"), (lambda rows: 2 * 1000 * 4096 * 4, "2,000 rows")],
+    "0.1": [(lambda rows: rows * 4096 * 4, "too small by a factor"), (lambda rows: 2 * 1000 * 4096 * 4, "2,000 rows")],
     "0.2": [(64, "slightly larger"), (140, "above 4 MiB"), ("many", "could not be used")],
     "0.3": [
         (lambda records: verdict("supported"), "'supported'"),
@@ -67,7 +67,7 @@ WRONG = {  # answers that come close, and a word that the hint for each must con
         (lambda rollout, size: size + rollout % size, "rollout of 20"),
     ],
     "1.3": [(2048, "does not fit"), (16, "so does twice"), (500, "power of two")],
-    "1.4": [(1000, "too small, by orders"), (300_000_000, "too large")],
+    "1.4": [(1000, "too small by orders"), (300_000_000, "too large")],
     "2.1": [
         (lambda rows, size: rows / size, "shorter than one chunk"),
         (lambda rows, size: rows, "How large"),
@@ -107,7 +107,7 @@ WRONG = {  # answers that come close, and a word that the hint for each must con
     "4.2": [({}, "no answer yet"), (dict.fromkeys(SUSPECTS, "lock"), "predicts the opposite")],
     "4.3": [(lambda records: 0.0, "too small"), (lambda records: 1.0, "too large")],
     "4.4": [({"OMP_NUM_THREADS": "2"}, "2 threads"), ({"NOTHING": "1"}, None)],
-    "5.1": [(4 * 768, "too small, by orders"), (768 * 4 + 2 * 5_000 * 8 * 4 + 2 * 5_000 + 8 * 4, "a little")],
+    "5.1": [(4 * 768, "too small by orders"), (768 * 4 + 2 * 5_000 * 8 * 4 + 2 * 5_000 + 8 * 4, "slightly too large")],
     "5.2": [
         (lambda mask: mask, "found 8 of torch.bool"),
         (lambda mask: mask[-1:].to(torch.uint8).repeat(-(-len(mask) // 8)), "look the same"),
@@ -168,7 +168,7 @@ WRONG = {  # answers that come close, and a word that the hint for each must con
     ],
     "8.2": [
         (lambda steps, collect, capacity, rate: rate * capacity * steps / collect, "does not fill up"),
-        (lambda steps, collect, capacity, rate: rate * sum(range(collect, steps + 1, collect)), "It fills up"),
+        (lambda steps, collect, capacity, rate: rate * sum(range(collect, steps + 1, collect)), "The buffer fills up"),
     ],
     "8.3": [
         (lambda arrays, rows: False, "your function returns False"),
