@@ -107,7 +107,7 @@ WRONG = {  # answers that come close, and a word that the hint for each must con
     "4.2": [({}, "no answer yet"), (dict.fromkeys(SUSPECTS, "lock"), "predicts the opposite")],
     "4.3": [(lambda records: 0.0, "too small"), (lambda records: 1.0, "too large")],
     "4.4": [({"OMP_NUM_THREADS": "2"}, "2 threads"), ({"NOTHING": "1"}, None)],
-    "5.1": [(4 * 768, "too small by orders"), (768 * 4 + 2 * 5_000 * 8 * 4 + 2 * 5_000 + 8 * 4, "slightly too large")],
+    "5.1": [(4 * 768, "too small by orders"), (768 * 4 + 2 * 5_000 * 8 * 4 + 2 * 5_000 + 8 * 4, "slightly too small")],
     "5.2": [
         (lambda mask: mask, "found 8 of torch.bool"),
         (lambda mask: mask[-1:].to(torch.uint8).repeat(-(-len(mask) // 8)), "look the same"),
