@@ -36,7 +36,7 @@ def judge_core_kept_busy(records: Records) -> Verdict:
         release: _as_estimate(records.get("parallel_env.parent_cpu", release=release, wait="theirs", seconds=LONG))
         for release in (SLEEPING, SPINNING, NEWEST)
     }
-    figure = f"steps of {format_value(LONG, 's')}: " + ", ".join(
+    figure = f"with steps of {format_value(LONG, 's')}, " + ", ".join(
         f"{release}: {cores} cores" for release, cores in busy.items()
     )
     comparisons = [(busy[SPINNING], BUSY), (busy[NEWEST], BUSY), (busy[SLEEPING], IDLE)]
