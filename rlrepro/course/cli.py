@@ -44,7 +44,7 @@ def reproduce(only, profile, device, out, parameters, notebooks):
 @click.argument("folder", type=PATH, default=LATEST)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list of objects.")
 def verdicts(folder, as_json):
-    """Print the verdicts of a run. FOLDER holds its records; by default, runs/latest. Exits with 1 if one of them can't
+    """Print the verdicts of a run. FOLDER (by default, runs/latest) holds its records. Exits with 1 if a record can't
     be read."""
     sys.exit(0 if _print_verdicts(folder, as_json) else 1)
 

@@ -127,6 +127,11 @@ TROUBLED = {
         env = ParallelEnv(8, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
         """,
     ),
+    "a parent without buffers that asks its workers' events": (
+        {"TR006"},
+        {"torchrl": "0.10.1"},
+        "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env, use_buffers=False)",
+    ),
     "a parent that asks its workers' events": (
         {"TR006"},
         {"torchrl": "0.10.1"},

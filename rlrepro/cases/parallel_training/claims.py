@@ -92,8 +92,8 @@ def _share_left(effect: Estimate, left: Estimate) -> Estimate:
 def judge_scripts(records: Records) -> Finding:
     processes, factor, share = scripts_slowdown(records)
     figure = (
-        f"{processes} scripts at once take {factor} times as long as sharing the cores explains, which is {share:.3g} "
-        "times as long as one alone"
+        f"{processes} scripts at once take {factor} times as long as sharing the cores explains; by sharing alone, "
+        f"they would take {share:.3g} times as long as one"
     )
     reasons = {
         "supported": "they do not slow each other down",

@@ -85,10 +85,14 @@ def grade(chapter: str, answer) -> Graded:
     except Exception as error:
         return Graded("wrong", f"your fix could not be run: {type(error).__name__}: {error}")
     gain = median(a / b for a, b in zip(trial.costs["released"], trial.costs["yours"], strict=True))
-    summary = f"the same results; the unfixed release takes {_ratio(gain)} as much" if gain > 1 else "the same results"
+    summary = (
+        f"the same results; the unfixed release takes {_ratio(gain)} as much as yours"
+        if gain > 1
+        else "the same results"
+    )
     drawbacks = list(trial.drawbacks)
     if trial.times_ours() > trial.within:
-        drawbacks.append(f"It still takes {_ratio(trial.times_ours())} as much as our fix. {module.STILL}")
+        drawbacks.append(f"Your fix still takes {_ratio(trial.times_ours())} as much as ours. {module.STILL}")
     if drawbacks:
         return Graded("half", f"half right: {summary}. Drawbacks: {' '.join(drawbacks)}", trial)
     return Graded("right", f"right: {summary}.", trial)

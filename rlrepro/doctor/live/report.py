@@ -111,7 +111,7 @@ def _time(notes: Notes) -> list[str]:
     lines = [f"time         {format_value(spent, 's')}{at_once}: {split}"]
     if progress.completed.estimated_seconds:
         lines.append(
-            f"watched      {progress.watched:.1%} of that time: every step is counted, the time split and the number "
+            f"watched      {progress.watched:.1%} of that time: every step is counted; the time split and the number "
             "of buffer samples are estimated; stages, passes and buffers are from the watched time alone"
         )
     counts = sorted(progress.completed.counts.items(), key=lambda item: item[0] != LEARNS)

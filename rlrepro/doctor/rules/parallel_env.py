@@ -4,6 +4,7 @@ from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 
 POLLS = ">=0.7.1,<=0.14.1,!=0.11.*"
+POLLS_WITHOUT_BUFFERS = ">=0.7.1,<0.11"  # later releases wait on pipes
 
 
 def _patient(module, call):
@@ -24,7 +25,8 @@ def polling_parent(module, project):
     """In torchrl 0.7.1 to 0.10.1, and again from 0.12.0 to 0.14.1, the parent polls its workers in a loop that never
     sleeps. If environments or other training runs need that core, everything takes longer. From 0.12.0 on, transitions
     also come one step late after `load_state_dict`."""
-    if reason := project.versions.all_in(module, "torchrl", POLLS):
-        for call in module.calls("torchrl", "ParallelEnv"):
-            if module.value(module.argument(call, "use_buffers")) is not False:  # those wait on pipes
-                yield call, f"the parent keeps a core busy while environments step ({reason})", "medium"
+    for call in module.calls("torchrl", "ParallelEnv"):
+        has_buffers = module.value(module.argument(call, "use_buffers")) is not False
+        releases = POLLS if has_buffers else POLLS_WITHOUT_BUFFERS
+        if reason := project.versions.all_in(module, "torchrl", releases):
+            yield call, f"the parent keeps a core busy while environments step ({reason})", "medium"

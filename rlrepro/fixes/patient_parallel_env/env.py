@@ -22,8 +22,8 @@ HAS_FLAGS = "_shm_done_flags" in SOURCE  # otherwise it polls events, or sleeps
 
 if not HAS_FLAGS and "if event.is_set()" not in SOURCE:
     raise ImportError(
-        "expected a ParallelEnv whose parent polls; in this torchrl it sleeps, as before 0.7.1 and in 0.11: use it as "
-        "it is"
+        "expected a ParallelEnv whose parent polls; in this torchrl, as before 0.7.1 and in 0.11, the parent already "
+        "sleeps: use torchrl's ParallelEnv as it is"
     )
 
 PATCHED = (
@@ -43,9 +43,9 @@ class PatientParallelEnv(ParallelEnv):
     keeps a core busy.
 
     Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
-    `load_state_dict`, after `env[i] = snapshot`, and after Ctrl-C in a step, its ParallelEnv returns each transition
-    one step too late. Here, Ctrl-C waits for the step to end. From 0.12.0 on, nothing differs from torchrl with
-    use_buffers=False.
+    `load_state_dict` and `env[i] = snapshot` (both from 0.12.0 on), and after Ctrl-C in a step, its ParallelEnv returns
+    each transition one step too late. Here, Ctrl-C waits for the step to end. From 0.12.0 on, nothing differs from
+    torchrl with use_buffers=False.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
