@@ -16,8 +16,8 @@ from rlrepro.doctor.pins import pins_below, specifier_in
 # Every release that a rule distinguishes from its neighbors, newest last.
 RELEASES = {
     "tianshou": "0.3.0 0.4.0 0.4.2 0.4.3 0.4.5 0.4.8 0.4.9 0.4.10 0.4.11 0.5.0 0.5.1 1.0.0 1.1.0 1.2.0 2.0.0 2.0.1",
-    "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.7.1 0.8.0 0.9.2 0.10.0 0.10.1 0.11.0 0.11.1 0.12.0 0.13.0 0.13.1 "
-    "0.13.2 0.13.3 0.14.0 0.14.1",
+    "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.7.1 0.7.2 0.8.0 0.8.1 0.9.0 0.9.1 0.9.2 0.10.0 0.10.1 0.11.0 "
+    "0.11.1 0.12.0 0.13.0 0.13.1 0.13.2 0.13.3 0.14.0 0.14.1",
     "ray": "2.9.3 2.10.0 2.40.0 2.50.0 2.60.0",
 }
 METADATA = re.compile(r"^# /// script$((?:\n#(?: .*)?)+?)\n# ///$", re.MULTILINE)  # as in PEP 723
@@ -71,8 +71,8 @@ class Versions:
     def _releases(self, library: str, specifier: SpecifierSet) -> list[Version]:
         exact = [spec.version for spec in specifier if spec.operator == "==" and not spec.version.endswith("*")]
         listed = [Version(text) for text in RELEASES.get(library, "").split()]
-        newer = [Version(text) for text in exact if not listed or Version(text) > listed[-1]]  # no others exist
-        return [release for release in (*listed, *newer) if specifier.contains(release, prereleases=True)]
+        releases = sorted({*listed, *map(Version, exact)})
+        return [release for release in releases if specifier.contains(release, prereleases=True)]
 
     def _contained(self, module: Module, library: str) -> tuple[SpecifierSet, str] | None:
         """The release whose source the project contains, as a fork does: its programs import that."""

@@ -4,7 +4,7 @@ from rlrepro.doctor.edits import imported, replaced
 from rlrepro.doctor.finding import rule
 
 POLLS = ">=0.7.1,<=0.14.1,!=0.11.*"
-POLLS_WITHOUT_BUFFERS = ">=0.7.1,<0.11"  # later releases wait on pipes
+POLLS_WITHOUT_BUFFERS = ">=0.8,<0.11"
 
 
 def _patient(module, call):

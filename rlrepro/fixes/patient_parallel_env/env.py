@@ -27,7 +27,8 @@ if not HAS_FLAGS and "if event.is_set()" not in SOURCE:
     )
 
 PATCHED = (
-    "_shm_done_flags", "_wait_for_workers", "_wait_patiently", "load_state_dict", "__setitem__", "_clear_flags",
+    "_shm_done_flags", "_wait_for_workers", "_wait_patiently", "_finish_command", "_indices", "load_state_dict",
+    "__setitem__", "_clear_flags",
 )  # fmt: skip
 ORIGINALS = {name: getattr(ParallelEnv, name) for name in PATCHED if hasattr(ParallelEnv, name)}
 WORKER = inspect.getsource(batched_envs._run_worker_pipe_shared_mem)
@@ -67,16 +68,31 @@ class PatientParallelEnv(ParallelEnv):
             return ORIGINALS["_wait_for_workers"](self, workers_range)
         try:
             self._wait_patiently(done, workers_range)
-        except KeyboardInterrupt:  # the next command would take the flags of this one for its own
-            self._wait_patiently(done, workers_range)
+        except KeyboardInterrupt:
+            self._finish_command(done, workers_range)
             raise
 
-    def _wait_patiently(self, done: DoneFlags | DoneEvents, workers_range: Sequence[int]) -> None:
-        indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
+    def _finish_command(self, done: DoneFlags | DoneEvents, workers_range: Sequence[int]) -> None:
+        """Take the flags and messages of an interrupted command, as the next one would take them for its own."""
         end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
-        while not done.wait([indices[worker] for worker in workers_range], min(CHECK_SECONDS, end - time.monotonic())):
+        while not done.wait(self._indices(workers_range), CHECK_SECONDS):
+            if time.monotonic() > end or not all(self._workers[worker].is_alive() for worker in workers_range):
+                return  # in a terminal, Ctrl-C ends the workers too
+        if not self._use_buffers or self._non_tensor_keys:
             for worker in workers_range:
-                if not self._workers[worker].is_alive() and not done[indices[worker]]:
+                if self.parent_channels[worker].poll(CHECK_SECONDS):
+                    self.parent_channels[worker].recv()
+
+    def _indices(self, workers_range: Sequence[int]) -> list[int]:
+        indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
+        return [indices[worker] for worker in workers_range]
+
+    def _wait_patiently(self, done: DoneFlags | DoneEvents, workers_range: Sequence[int]) -> None:
+        end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
+        indices = self._indices(workers_range)
+        while not done.wait(indices, min(CHECK_SECONDS, end - time.monotonic())):
+            for worker, index in zip(workers_range, indices, strict=True):
+                if not self._workers[worker].is_alive() and not done[index]:
                     try:
                         self._shutdown_workers()
                     finally:

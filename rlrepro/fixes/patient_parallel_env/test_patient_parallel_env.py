@@ -1,6 +1,5 @@
 """PatientParallelEnv in the torchrl that is installed, against torchrl's own ParallelEnv."""
 
-import math
 import os
 import signal
 import threading
@@ -10,14 +9,14 @@ from functools import partial
 import pytest
 import torch
 from tensordict import TensorDict
-from torchrl.data import Composite, Unbounded
+from torchrl.data import Composite, NonTensor, Unbounded
 from torchrl.envs import EnvBase, ParallelEnv
 
-from .done_flags import ALLOWED, LONGEST_SECONDS, REMEMBERED, SAMPLED, DoneFlags
-from .env import PatientParallelEnv, wait_patiently
+from .env import HAS_FLAGS, PatientParallelEnv, wait_patiently
 
 WORKERS = 2
 SECONDS = 0.05  # of a step that the parent waits for
+PIPES = "from torchrl 0.12.0 on, the parent waits on pipes without buffers"
 
 
 class Counter(EnvBase):
@@ -53,6 +52,20 @@ class Counter(EnvBase):
 
     def load_state_dict(self, state_dict, **kwargs):
         self.steps = state_dict["steps"]
+
+
+class TextCounter(Counter):
+    """Also says in words how many."""
+
+    def __init__(self, seconds: float = 0.0):
+        super().__init__(seconds)
+        self.observation_spec = Composite(observation=Unbounded((1,)), text=NonTensor(shape=()))
+
+    def _reset(self, tensordict=None, **kwargs):
+        return super()._reset(tensordict, **kwargs).set("text", "0")
+
+    def _step(self, tensordict):
+        return super()._step(tensordict).set("text", str(self.steps))
 
 
 def started(cls=PatientParallelEnv, seconds=0.0, **options):
@@ -128,13 +141,28 @@ def test_a_snapshot_does_not_delay_transitions(patient):
     env.close()
 
 
-def test_an_interrupted_step_does_not_delay_transitions(patient):
-    env = started(patient, seconds=0.5)
+@pytest.mark.parametrize("use_buffers", [True, pytest.param(False, marks=pytest.mark.skipif(HAS_FLAGS, reason=PIPES))])
+@pytest.mark.parametrize("cls", [Counter, TextCounter])
+def test_an_interrupted_step_does_not_delay_transitions(patient, cls, use_buffers):
+    env = patient(WORKERS, partial(cls, 0.5), mp_start_method="fork", use_buffers=use_buffers)
+    env.reset()
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         observed(env)
     assert [observed(env) for _ in range(2)] == [[2] * WORKERS, [3] * WORKERS]
+    if cls is TextCounter:
+        assert set(env.step(env.full_action_spec.zero())["next", "text"]) == {"4"}
     env.close()
+
+
+def test_ctrl_c_in_a_terminal_interrupts_workers_too(patient):
+    env = started(patient, seconds=5)
+    interrupted = [*(worker.pid for worker in env._workers), os.getpid()]
+    threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGINT) for pid in interrupted]).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        observed(env)
+    assert time.perf_counter() - start < 4
 
 
 def test_a_worker_that_dies_is_noticed(patient):
@@ -180,67 +208,3 @@ def test_environments_continue_after_undo():
     for step in (4, 5, 6):
         assert observed(patient) == observed(spinning) == [step] * WORKERS
     patient.close(), spinning.close()
-
-
-class FakeSemaphore(threading.Semaphore):
-    def __init__(self, value):
-        super().__init__(value)
-        self.sleeps = 0
-
-    def acquire(self, blocking=True, timeout=None):
-        self.sleeps += blocking
-        return super().acquire(blocking, timeout=timeout if blocking else None)
-
-
-class FakeContext:
-    Semaphore = FakeSemaphore
-
-
-def wait_for(flags, seconds):
-    """Wait once for a worker that is done after that time. Returns whether the parent went to sleep. It may wake up
-    more than once: the worker releases its semaphore after setting its flag, perhaps after the previous wait has
-    returned."""
-    before = flags.semaphores[0].sleeps
-    worker = threading.Timer(seconds, flags.__setitem__, (0, 1))
-    worker.start()
-    assert flags.wait([0], 10)
-    worker.join(timeout=60)
-    return flags.semaphores[0].sleeps > before
-
-
-def test_it_stays_awake_only_for_steps_that_are_short_beside_waking_up():
-    flags = DoneFlags(bytearray(1), FakeContext)
-    while len(flags.latencies) < REMEMBERED:
-        wait_for(flags, 0.01)
-    assert flags.awake_seconds <= LONGEST_SECONDS / ALLOWED
-    flags.latencies.clear()  # so that awake_seconds does not change
-    flags.awake_seconds = 0.2
-    wait_for(flags, 0.002)
-    assert [wait_for(flags, 0.002) for _ in range(3)] == [False] * 3
-    assert wait_for(flags, 0.6)  # awake for awake_seconds, then asleep
-    start = time.process_time()
-    assert wait_for(flags, 0.6)
-    assert time.process_time() - start < 0.1  # asleep at once, since the last step was long
-
-
-@pytest.mark.parametrize("latency, awake", [(50e-6, 50e-6 / ALLOWED), (2e-3, 0)])
-def test_a_core_that_was_not_free_is_no_reason_to_stay_awake(latency, awake):
-    flags = DoneFlags(bytearray(1), FakeContext)
-    for _ in range(REMEMBERED):
-        assert flags.awake_seconds == 0
-        flags._remember(latency)
-    assert flags.awake_seconds == awake
-
-
-def test_it_sometimes_sleeps_to_measure_how_long_waking_up_takes():
-    flags = DoneFlags(bytearray(1), FakeContext)
-    flags.awake_seconds, flags.was_short, flags.returned_at = math.inf, True, 0
-    assert 1 <= sum(wait_for(flags, 0.005) for _ in range(2 * SAMPLED)) <= 2
-
-
-def test_waiting_for_a_flag_ends():
-    flags = DoneFlags(bytearray(2), FakeContext)
-    flags[0] = 1
-    assert not flags.wait([0, 1], 0.05) and not flags.wait([0, 1], 0.05)
-    flags[1] = 1
-    assert flags.wait([0, 1], 0.05) and list(flags.flags) == [0, 0]
