@@ -45,8 +45,8 @@ class PatientParallelEnv(ParallelEnv):
 
     Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
     `load_state_dict` and `env[i] = snapshot` (both from 0.12.0 on), and after Ctrl-C in a step, its ParallelEnv returns
-    each transition one step too late. Here, Ctrl-C waits for the step to end. From 0.12.0 on, nothing differs from
-    torchrl with use_buffers=False.
+    each transition one step too late. Here, Ctrl-C waits for the step to end. With use_buffers=False, it differs from
+    torchrl only in 0.8.0 to 0.10.1.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
