@@ -25,6 +25,7 @@ NEVER = {"accept", "input", "pause", "recv", "recv_bytes", "recvfrom", "wait3", 
 ALLOWED = {
     ("lab/worker.py", "recv_bytes"): "the next call of its parent, whose end closes the connection",
     ("lab/release_process.py", "recv_bytes"): "the answer is there; a timer kills a process that sends half of one",
+    ("fixes/patient_parallel_env/env.py", "recv"): "the rest of a message that `poll` has seen",
     ("fixes/train_many/isolated_worker.py", "result"): "a call that has ended; `_watch` checks its worker meanwhile",
     ("fixes/train_many/ray_tasks.py", "ray.get"): "a user's training run; Ray says when its process has died",
     ("fixes/train_many/runner.py", "Parallel"): "users' training runs",

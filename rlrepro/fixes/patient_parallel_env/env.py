@@ -8,6 +8,7 @@ when all of them have.
 import inspect
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from torch import multiprocessing
 from torchrl.envs import ParallelEnv, batched_envs
@@ -80,8 +81,9 @@ class PatientParallelEnv(ParallelEnv):
                 return  # in a terminal, Ctrl-C ends the workers too
         if not self._use_buffers or self._non_tensor_keys:
             for worker in workers_range:
-                if self.parent_channels[worker].poll(CHECK_SECONDS):
-                    self.parent_channels[worker].recv()
+                with suppress(EOFError, OSError):  # it has ended
+                    if self.parent_channels[worker].poll(CHECK_SECONDS):
+                        self.parent_channels[worker].recv()
 
     def _indices(self, workers_range: Sequence[int]) -> list[int]:
         indices = self.__dict__.get("_worker_indices", range(self.num_workers))  # a view `env[1:]` has only some
