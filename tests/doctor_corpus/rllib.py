@@ -15,6 +15,11 @@ TROUBLED = {
         )
         """,
     ),
+    "ppo of an RLlib between the releases that were checked": (
+        {"RL001"},
+        {"ray": "2.41.0"},
+        "from ray.rllib.algorithms.ppo import PPOConfig\nconfig = PPOConfig().environment('CartPole-v1')",
+    ),
     "ppo of RLlib with its defaults": (
         {"RL001"},
         {},

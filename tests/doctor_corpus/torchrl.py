@@ -227,6 +227,10 @@ INNOCENT = {
         {"torchrl": "0.11.1"},
         "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env)",
     ),
+    "a parent without buffers that sleeps": (
+        {"torchrl": "0.7.2"},
+        "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env, use_buffers=False)",
+    ),
     "a parent that waits on pipes": (
         NEW,
         "from torchrl.envs import ParallelEnv\nenv = ParallelEnv(8, make_env, use_buffers=False)",
