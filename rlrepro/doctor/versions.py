@@ -13,7 +13,7 @@ from packaging.version import Version
 from rlrepro.doctor.ast_index import Module
 from rlrepro.doctor.pins import pins_below, specifier_in
 
-# Every release that a rule distinguishes from its neighbors, newest last.
+# Every release that a rule distinguishes from its neighbors, and what else ranges such as ~=0.8.1 need; newest last.
 RELEASES = {
     "tianshou": "0.3.0 0.4.0 0.4.2 0.4.3 0.4.5 0.4.8 0.4.9 0.4.10 0.4.11 0.5.0 0.5.1 1.0.0 1.1.0 1.2.0 2.0.0 2.0.1",
     "torchrl": "0.2.1 0.3.1 0.4.0 0.5.0 0.6.0 0.7.0 0.7.1 0.7.2 0.8.0 0.8.1 0.9.0 0.9.1 0.9.2 0.10.0 0.10.1 0.11.0 "
