@@ -21,7 +21,7 @@ def reproduce(
     """
     values = {"profile": profile, **{name: _literal(value) for name, value in parameters.items()}}
     try:
-        values["device"] = str(resolve_device(device))
+        values["device"] = device if device == "cpu" else str(resolve_device(device))  # importing torch takes seconds
         notebooks = runner.find_notebooks(only, folder or runner.NOTEBOOKS)
         runner.check_parameters(notebooks, values)
     except (ValueError, NoGPUError) as error:

@@ -27,8 +27,8 @@ class HostArrays:
         vars(real_numpy).update(vars(np))
         for name in CONSTRUCTORS:
             setattr(real_numpy, name, self._counting_constructor(name, blank=False))
-        for name, module in list(sys.modules.items()):
-            if name.startswith("numpy.random.") and hasattr(module, "np"):
+        for module in vars(np.random).values():
+            if isinstance(module, ModuleType) and hasattr(module, "np"):
                 self._stack.enter_context(patch.object(module, "np", real_numpy))
         for name in CONSTRUCTORS:
             self._stack.enter_context(patch.object(np, name, self._counting_constructor(name)))

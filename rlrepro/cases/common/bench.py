@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlrepro.evidence.records import Record, RecordBook, Records
+from rlrepro.lab.garbage_collector import freeze_imports
 from rlrepro.lab.machine import resolve_device
 from rlrepro.lab.releases import Release
 from rlrepro.lab.timing import Comparison
@@ -30,6 +31,7 @@ class Bench:
             quantities=case.RECORDS,
         )
         self._releases: dict[tuple, Release] = {}
+        freeze_imports()
 
     @property
     def records(self) -> Records:

@@ -16,6 +16,7 @@ from rlrepro.cases.common.tianshou_vectors import (
     vector_rollout,
 )
 from rlrepro.lab import peak_memory
+from rlrepro.lab.garbage_collector import freeze_imports
 
 CONTINUOUS = 8  # action dimensions of the imitated expert
 SGD = {"optimizer": torch.optim.SGD, "lr": 1e-3}  # Adam's first steps turn rounding errors into whole steps
@@ -88,6 +89,7 @@ def measure_update(name: str, chunked: bool, rows: int, max_batchsize: int, seed
     """
     from tianshou.utils.torch_utils import policy_within_training_step
 
+    freeze_imports()
     construct, actions = ALGORITHMS[name]
     _, buffer, _ = vector_rollout(rows, actions, seed=seed)
     algorithm = construct(chunked, rows, max_batchsize, seed, device)

@@ -6,7 +6,6 @@ Release("tianshou==1.0.0").run(peak, rows=1024, max_batchsize=64)
 """
 
 import bisect
-import gc
 import traceback
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from rlrepro.cases.common.tianshou_ppo import (
 )
 from rlrepro.cases.common.tianshou_vectors import train_cartpole, vector_ppo, vector_rollout
 from rlrepro.lab import MemoryHistory, VirtualCard, peak_memory
+from rlrepro.lab.garbage_collector import freeze_imports
 from rlrepro.lab.timing import synchronizer
 from rlrepro.lab.virtual_card import as_out_of_memory
 
@@ -42,7 +42,7 @@ batch.logp_old = torch.cat(logp_old, dim=0).flatten()
 def prepare(rows: int) -> None:
     """Import what the measurements need and collect their rollout."""
     is_version_2()  # imports tianshou
-    gc.freeze()  # so that garbage collections before each measurement skip what was imported
+    freeze_imports()
     visual_rollout(rows)
     preprocess(visual_ppo("nature", 64), *visual_rollout(WARMUP_ROWS))
 

@@ -8,6 +8,7 @@ import gc
 import psutil
 import torch
 
+from rlrepro.lab.garbage_collector import freeze_imports
 from rlrepro.lab.units import format_value
 
 NUM_SLICES, SLICE_LEN = 256, 4  # TD-MPC2: batch_size, and horizon + 1
@@ -52,6 +53,7 @@ def buffer(stored: int, capacity: int, device: str = "cpu", ids: torch.dtype = t
     """
     from torchrl.data.replay_buffers import LazyTensorStorage, ReplayBuffer
 
+    freeze_imports()
     key = capacity, device, ids
     filled_to, replay_buffer = _cached.get(key, (0, None))
     if replay_buffer is None or (stored != filled_to and stored < len(replay_buffer)):
@@ -67,8 +69,9 @@ def buffer(stored: int, capacity: int, device: str = "cpu", ids: torch.dtype = t
 
 def drop() -> None:
     """Free the cached buffer. It and its storage refer to each other, so this collects garbage."""
-    _cached.clear()
-    gc.collect()
+    if _cached:
+        _cached.clear()
+        gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()  # another process may need it
 

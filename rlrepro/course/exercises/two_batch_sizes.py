@@ -1,6 +1,6 @@
 """Exercises of chapter 1: two batch sizes."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -19,10 +19,12 @@ SIZE_TO_LOWER = {
 }
 
 
+@cache
 def _planned(rollout: int, **options):
+    network = partial(ResidualCNN, frames=CAMERA.shape)
     with torch.device("meta"):
-        network = partial(ResidualCNN, frames=CAMERA.shape)
-        return plan(Actor(network(6)), Critic(network(1)), CAMERA, CHOICE, rollout=rollout, **options)
+        actor, critic = Actor(network(6)), Critic(network(1))
+    return plan(actor, critic, CAMERA, CHOICE, rollout=rollout, **options)
 
 
 @exercise("1.1")
