@@ -14,7 +14,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/ready
 
-.PHONY: help reproduce full test fast-tests notebook-tests test-all lint lab book slides serve picture lock dist matrix clean
+.PHONY: help reproduce full test fast-tests notebook-tests test-all lint style lab book slides serve picture lock dist matrix clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,12 +48,12 @@ serve: $(READY)  ## serve the site on this machine
 	@test -f book/_build/html/index.html || { echo "There is no site yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory book/_build/html 8000
 
-test: lint  ## the fast tests, in minutes; meanwhile each notebook is run in the profile `tiny`
+test: style  ## the fast tests, in minutes; meanwhile each notebook is run in the profile `tiny`
 	@rm -rf build/tiny && mkdir -p build/tiny
 	@OMP_WAIT_POLICY=PASSIVE $(MAKE) --no-print-directory --jobs=4 fast-tests notebook-tests
 
 fast-tests:
-	nice -n 10 $(BIN)/python -m pytest -m "not slow and not timing and not notebooks" $(LINT_TESTS:%=--ignore=%)
+	nice -n 7 $(BIN)/python -m pytest -m "not slow and not timing and not notebooks"
 
 # Chapters in three parts that take about the same time; 06 judges what all others measured. What waits for them takes a
 # minute, so the fast tests let them go first.
@@ -77,14 +77,14 @@ test-all: lint  ## every test; each notebook is run in the profile `smoke`
 	RLREPRO_RUN=build/smoke OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n 2 --dist worksteal -m "not timing"
 	$(BIN)/python -m pytest -m timing
 
-LINT_TESTS := tests/test_project.py tests/test_waits.py
+lint: style  ## check style, structure, notebooks and terms, in seconds
+	$(BIN)/python -m pytest -n 0 --durations=1 tests/test_project.py tests/test_waits.py
 
-lint: $(READY)  ## check style, structure, notebooks and terms, in seconds
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/nbstripout --verify notebooks/*.ipynb
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md book notebooks rlrepro tests
-	$(BIN)/python -m pytest -n 0 --durations=1 $(LINT_TESTS)
 
 lab: $(READY)  ## open the notebooks in JupyterLab, on this machine only
 	$(BIN)/jupyter lab --ip=127.0.0.1 --notebook-dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)
