@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torchrl.data
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
 from tensordict import TensorDict
@@ -79,6 +79,7 @@ WRITES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(
     writes=WRITES,
     capacity=st.sampled_from([7, 20, 50]),
