@@ -35,3 +35,14 @@ def test_garbage_from_before_is_freed_and_not_frozen():
 def test_a_second_call_keeps_nothing_from_being_freed():
     code = "freeze_imports(); later = Cycle(); watched = weakref.ref(later); freeze_imports(); del later; gc.collect()"
     assert printed(f"{CYCLE}{code}; print(watched())") == ["None"]
+
+
+def test_imports_are_left_out_and_collections_run_again_after_them():
+    code = """
+from rlrepro.lab.garbage_collector import importing
+with importing():
+    assert not gc.isenabled()
+    import xml.dom.minidom
+print(gc.isenabled(), any(item is vars(xml.dom.minidom) for item in gc.get_objects()))
+"""
+    assert printed(CYCLE + code) == ["True", "False"]

@@ -21,7 +21,7 @@ from papermill.execute import ERROR_MARKER_TAG
 from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-QUICK_END = "__import__('atexit').register(__import__('gc').freeze)"  # a last collection can take seconds
+START = "__import__('rlrepro.course.kernel_start')"  # leaves no name in the notebook
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _execute(notebook: Path, target: Path, out: Path, parameters) -> str | None:
             interrupt_on_timeout=True,  # so that the traceback shows where the cell was, and releases are closed
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={QUICK_END}"],
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={START}"],
         )
     except PapermillExecutionError as exception:
         error = f"cell {exception.cell_index}: {exception.ename}: {exception.evalue}"

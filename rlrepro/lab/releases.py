@@ -31,6 +31,8 @@ class Release:
     `requirement` is "name==version", or just a name together with `path`, a folder with its source, which the variable
     RLREPRO_NAME can also provide. `environment` adds variables to those of this process. Raises ValueError for any
     other requirement, and ReleaseUnavailable if the folder does not contain the package.
+
+    Garbage collections in its process skip the modules that the first function brings with it, as after `gc.freeze()`.
     """
 
     def __init__(

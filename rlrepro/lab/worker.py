@@ -15,19 +15,23 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import cloudpickle
 
+from rlrepro.lab.garbage_collector import importing
+
 ORPHAN_SECONDS = 0.5  # between checks that the parent still exists
 
 
-def handle(message: bytes) -> bytes:
+def handle(message: bytes, load: Callable = cloudpickle.loads) -> bytes:
     """Run one pickled (fn, args, kwargs). The reply is a pickled (error message or "", value or exception, traceback);
     the value is pickled separately, because the other end may fail to unpickle it."""
     try:
-        fn, args, kwargs = cloudpickle.loads(message)
+        fn, args, kwargs = load(message)
         return pickle.dumps(("", cloudpickle.dumps(fn(*args, **kwargs)), ""))
     except BaseException as error:
         raised, report = f"{type(error).__name__}: {error}", traceback.format_exc()
@@ -56,23 +60,28 @@ def check_origin(package: str, overlay: str) -> None:
         )
 
 
+def load_first(package_and_overlay: list[str], message: bytes):
+    """Unpickle the first message, which imports libraries. Raises ReleaseUnavailable as `check_origin` does."""
+    if package_and_overlay:
+        check_origin(*package_and_overlay)
+    with importing():
+        return cloudpickle.loads(message)
+
+
 def main() -> None:
     descriptor, *package_and_overlay = sys.argv[1:]
     os.set_inheritable(int(descriptor), False)  # a process started here must not keep the socket open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
     faulthandler.register(signal.SIGALRM, chain=True)
     threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
-    connection = Connection(int(descriptor))
+    connection, load = Connection(int(descriptor)), partial(load_first, package_and_overlay)
     while True:
         try:
             allowed, message = pickle.loads(connection.recv_bytes())
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_REAL, allowed)
-        if package_and_overlay:
-            message = cloudpickle.dumps((_check_and_run, (message, *package_and_overlay), {}))
-            package_and_overlay = []
-        reply = handle(message)
+        reply, load = handle(message, load), cloudpickle.loads
         sys.stdout.flush()
         connection.send_bytes(reply)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -82,12 +91,6 @@ def _exit_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(ORPHAN_SECONDS)
     os.killpg(0, signal.SIGKILL)
-
-
-def _check_and_run(message: bytes, package: str, overlay: str):
-    check_origin(package, overlay)
-    fn, args, kwargs = cloudpickle.loads(message)
-    return fn(*args, **kwargs)
 
 
 if __name__ == "__main__":

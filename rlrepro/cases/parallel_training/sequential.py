@@ -27,6 +27,8 @@ def buffers_in_memory(runs: int, steps: int, collect: bool) -> list[tuple[int, i
         most[-1] = max(most[-1], (len(alive), sum(array.nbytes for array in arrays)))
         return True
 
+    gc.unfreeze()  # Release froze what it imported; in a script, Python considers all objects when it collects
+    gc.collect()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     options = {"n_steps": steps // 4, "batch_size": 32, "n_epochs": 1, "policy_kwargs": {"net_arch": [8]}}

@@ -9,7 +9,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from rlrepro.lab.garbage_collector import freeze_imports
+from rlrepro.lab.garbage_collector import importing
 from rlrepro.lab.memory import peak_memory
 from rlrepro.lab.timing import Comparison, compare
 from rlrepro.lab.virtual_card import VirtualCard, as_out_of_memory
@@ -26,7 +26,8 @@ BATCH_COLUMNS = ("advantages", "value_targets")
 def missing() -> str | None:
     """Import RLlib. Returns the error message, or None if it can be imported."""
     try:
-        import ray.rllib.algorithms.ppo  # noqa: F401
+        with importing():
+            import ray.rllib.algorithms.ppo  # noqa: F401
     except ImportError as error:
         return str(error)
     return None
@@ -44,7 +45,6 @@ def make_learner(network: str, rows: int, minibatch: int, way: str, device: str 
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-    freeze_imports()
     logging.getLogger("ray").setLevel(logging.ERROR)  # RLlib warns about its own calls
     torch.manual_seed(0)
     config = PPOConfig().training(train_batch_size_per_learner=rows, minibatch_size=minibatch, num_epochs=1)
