@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection():
-    gc.disable()  # collections would take a fifth of the time of imports
+    gc.disable()  # collections would take up to a fifth of the time of imports
 
 
 def pytest_collection_finish():

@@ -20,8 +20,8 @@ def paused() -> Iterator[None]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """A context for a process's first imports. Collections would take a fifth of their time. Later ones don't look
-    through what lives at the end, since modules stay."""
+    """A context for a process's first imports. Collections would take up to a fifth of their time. Later ones don't
+    look through what lives at the end, since modules stay."""
     with paused():
         yield
     gc.freeze()
