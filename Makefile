@@ -53,7 +53,7 @@ test: style  ## the fast tests, in minutes; meanwhile each notebook is run in th
 	@OMP_WAIT_POLICY=PASSIVE $(MAKE) --no-print-directory --jobs=4 fast-tests notebook-tests
 
 fast-tests:
-	nice -n 7 $(BIN)/python -m pytest -m "not slow and not timing and not notebooks"
+	nice -n 10 $(BIN)/python -m pytest -m "not slow and not timing and not notebooks"
 
 # Chapters in three parts that take about the same time; 06 judges what all others measured. What waits for them takes a
 # minute, so the fast tests let them go first.

@@ -117,8 +117,9 @@ def _narrow(figure, undo: ExitStack) -> None:
 
 def thin_labels(figure, undo: ExitStack) -> None:
     """Leave out labels of x axes that would touch the next one, from the largest down."""
-    figure.draw_without_rendering()
+    figure.get_layout_engine().execute(figure)
     for axes in figure.axes:
+        axes.apply_aspect()  # the layout leaves the axes' shape to the drawing
         _thin(axes.xaxis, undo)
 
 
