@@ -9,10 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlrepro.course.site.assemble import BOOK, stage
+from rlrepro.lab.garbage_collector import paused
 from rlrepro.lab.limits import BOOK_SECONDS, TookTooLong, locked, waiting_for
 from rlrepro.metadata import address
 
 RESULTS = BOOK.parent / "results"
+# Sphinx creates so many objects that garbage collections would take a fifth of its time.
+CALL = "import gc, sys; gc.set_threshold(50_000); from jupyter_book.cli.main import main; sys.exit(main({arguments}))"
 
 
 class BookFailed(RuntimeError):
@@ -34,8 +37,9 @@ def build(run: Path, target: Path = BOOK, *, results: Path = RESULTS) -> Path:
         for leftover in set(html.parent.glob(".new-*")) - {Path(folder)}:  # of a build that was killed
             shutil.rmtree(leftover, ignore_errors=True)
         source = Path(folder) / "source"
-        stage(Path(run), source, results=results, repository=address())
-        call = f"import sys; from jupyter_book.cli.main import main; sys.exit(main({_arguments(source, folder)!r}))"
+        with paused():
+            stage(Path(run), source, results=results, repository=address())
+        call = CALL.format(arguments=_arguments(source, folder))
         try:
             with waiting_for("Jupyter Book", BOOK_SECONDS) as timeout:
                 completed = subprocess.run(
