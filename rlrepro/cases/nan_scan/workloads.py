@@ -117,7 +117,8 @@ def scan_seconds(kind: str, sizes: tuple[int, ...], repeats: int) -> dict[int, l
 def check_memory(kind: str, stored: int, incremental: bool) -> dict:
     """Host memory of the check after a collect, in bytes on top of what was allocated before: {"peak", "stored"}.
 
-    Counted by tracemalloc, to which NumPy reports each array, so it is the same on every run.
+    Counted by tracemalloc, to which NumPy reports each array. Python's own objects count too, so two runs differ by up
+    to a thousandth.
     """
     algorithm = next(name for name, stored_kind in KINDS.items() if stored_kind == kind)
     with fix(incremental):
