@@ -62,7 +62,7 @@ def fetch(releases, python):
 @click.option(
     "--installed",
     type=FILE,
-    help="Output of `python3 -m pip list --format=freeze` on the target. Default: assume only torch there.",
+    help="Output of `python3 -m pip list --format=freeze` on the target. By default, only torch is assumed there.",
 )
 def carry(folder, python, installed):
     """Bundle what a machine without a network needs. FOLDER then holds everything that the notebooks require, apart
@@ -101,7 +101,7 @@ def matrix(only, wheel, records, write):
 
 
 @main.command()
-@click.argument("target", metavar="FILE|MODULE:FUNCTION")
+@click.argument("target", metavar="FILE[:FUNCTION]|MODULE:FUNCTION")
 @click.argument("arguments", nargs=-1)
 @click.option("--gib", type=float, required=True, help="Memory of the GPU, in GiB.")
 @click.option(
@@ -121,8 +121,8 @@ def matrix(only, wheel, records, write):
 def fit(target, gib, as_json, **options):
     """Predict whether an update fits into GPU memory, without a GPU. Exits with 1 if it does not.
     If the script FILE marks its update with rlrepro.fit.plannable, or defines make and step, that update is planned;
-    otherwise FILE is run, with ARGUMENTS (after --), until it has taken a few gradient steps. MODULE:FUNCTION returns
-    (actor, critic, obs_space, act_space).
+    otherwise FILE is run, with ARGUMENTS (after --), until it has taken a few gradient steps. FILE:FUNCTION chooses one
+    of several marked functions. MODULE:FUNCTION returns (actor, critic, obs_space, act_space).
     """
     from rlrepro.fit import CannotPlan
     from rlrepro.fit.command import describe_plan
@@ -151,15 +151,18 @@ def fit(target, gib, as_json, **options):
     help="With --run or --try: stop each run after this many seconds.",
 )
 @click.option(
-    "--try", "try_it", is_flag=True, help="Like --run, then again with other environment variables for threads."
+    "--try",
+    "try_it",
+    is_flag=True,
+    help="Like --run, and then run it again with other thread settings in its environment.",
 )
 def doctor(paths, explain, run_it, seconds, try_it, **options):
     """Find memory and speed problems in a project. The .py and .ipynb files at PATHS (by default, the working
     directory) are read, but never run.
 
-    Exits with 1 if there are findings, and with 2 if no file could be read. The comment `# rlrepro: ignore[CODE]`
-    silences a rule on one line; [tool.rlrepro] in pyproject.toml (the lists select, ignore and exclude) configures a
-    project.
+    Exits with 1 if there are findings (with --fix, if nothing was written), and with 2 if no file could be read. The
+    comment `# rlrepro: ignore[CODE]` silences a rule on one line; [tool.rlrepro] in pyproject.toml (the lists select,
+    ignore and exclude) configures a project.
 
     \b
     rlrepro doctor --run -- python train.py --steps 10000

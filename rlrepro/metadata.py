@@ -39,7 +39,7 @@ def requirements(extra: str = "course") -> list[str]:
 
 
 def advice(feature: str, extra: str, error: ModuleNotFoundError) -> str | None:
-    """What to install for `what`; None if the extra does not bring the missing package."""
+    """What to install for `feature`; None if the extra does not bring the missing package."""
     package = canonicalize_name((error.name or "").partition(".")[0])
     if package not in {canonicalize_name(Requirement(line).name) for line in requirements(extra)}:
         return None

@@ -102,7 +102,7 @@ def test_codes_are_selected_and_ignored_by_their_beginning(tmp_path):
     assert codes(examined(tmp_path, PPO, select=["TS"])) == {"TS001"}
     assert codes(examined(tmp_path, PPO, select=["TR"])) == set()
     assert codes(examined(tmp_path, PPO, ignore=["TS001"])) == set()
-    with pytest.raises(UnknownCode, match="no rule 'XX'; there are LA001"):
+    with pytest.raises(UnknownCode, match="no rule's code begins with 'XX'; the codes are LA001"):
         examined(tmp_path, PPO, select=["XX"])
 
 

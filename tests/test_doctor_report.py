@@ -116,7 +116,7 @@ def test_the_command_line_answers_people_and_programs(run_cli, tmp_path):
     assert {"code", "path", "line", "message"} <= set(json.loads(completed.stdout)["findings"][0])
     assert run_cli("doctor", tmp_path, "--ignore", "TS001").returncode == 0
     assert run_cli("doctor", tmp_path / "none").returncode == 2
-    assert "no rule 'XX'" in run_cli("doctor", tmp_path, "--select", "XX").stderr
+    assert "no rule's code begins with 'XX'" in run_cli("doctor", tmp_path, "--select", "XX").stderr
     assert run_cli("doctor", "--explain", "TR004").stdout.startswith("TR004: a cache that every write")
     (tmp_path / "pyproject.toml").write_text('[tool.rlrepro]\nignore = ["TS"]')
     assert run_cli("doctor", tmp_path).returncode == 0

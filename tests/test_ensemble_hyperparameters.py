@@ -167,8 +167,8 @@ def test_episodes_say_when_each_ended():
         ({"learning_rate": [1e-3] * 3}, "one for each of 2 members; found 3"),
         ({"gamma": [0.99, 1.01]}, "gamma must be between 0 and 1; found 1.01 for member 1"),
         ({"gamma": lambda remaining: 0.99}, "gamma must be a number: only learning_rate, clip_range"),
-        ({"target_kl": 0}, "target_kl must be positive; found 0"),
-        ({"clip_range_vf": [None, -1]}, "clip_range_vf must be positive, or None for no clipping; found -1"),
+        ({"target_kl": 0}, "target_kl must be positive, or None; found 0"),
+        ({"clip_range_vf": [None, -1]}, "clip_range_vf must be positive, or None; found -1"),
         ({"ent_coef": None}, "ent_coef must be between -inf and inf; found None"),
         ({"vf_coef": math.nan}, "vf_coef must be between 0 and inf; found nan"),
     ],
@@ -180,7 +180,7 @@ def test_invalid_arguments_are_refused(options, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_missing_device_is_refused():
-    with pytest.raises(ValueError, match="found no cuda; torch sees 0 CUDA devices: use one, or 'cpu'"):
+    with pytest.raises(ValueError, match="device must be 'cpu' or one of the 0 CUDA devices; found cuda"):
         ensemble(seeds=[0], device="cuda")
 
 
@@ -190,7 +190,7 @@ def test_a_device_may_be_chosen_automatically():
 
 def test_members_that_learn_the_same_are_warned_about():
     with pytest.warns(
-        UserWarning, match="members 0 and 2 learn the same: seed 5 and hyperparameters are equal; change one"
+        UserWarning, match=r"members 0 and 2 learn the same policy, with equal seeds \(5\) and settings; change one"
     ):
         ensemble(seeds=[5, 6, 5], n_steps=64)
     with warnings.catch_warnings():

@@ -106,7 +106,7 @@ def test_a_member_that_diverges_stops_and_the_others_learn_as_alone(is_loaded, t
     ensemble = EnsemblePPO([broken_pendulum, short_pendulum], seeds=SEEDS, vectorization="sync", **SIZES)
     ensemble.learn(STEPS)
     before = ensemble.networks.flat[0].tolist()
-    with pytest.warns(UserWarning, match=r"members \[0\] were stopped: an update left weights that are not finite"):
+    with pytest.warns(UserWarning, match=r"members \[0\] were stopped: an update made weights non-finite"):
         ensemble.learn(2 * STEPS)
     if is_loaded:
         ensemble.save(tmp_path / "ensemble.pt")

@@ -57,7 +57,7 @@ def test_a_vectorized_environment_that_does_not_fit_is_refused(env, message):
 def test_a_file_that_does_not_match_leaves_the_environments_open(tmp_path):
     EnsemblePPO("CartPole-v1", seeds=[3, 8], vectorization="sync", **SIZES).save(tmp_path / "ensemble.pt")
     envs = VectorPendulum(4)
-    with pytest.raises(ValueError, match="pass the same env"):
+    with pytest.raises(ValueError, match="pass equal arguments"):
         EnsemblePPO.load(tmp_path / "ensemble.pt", envs)
     assert not envs.closed
     EnsemblePPO(envs, seeds=[3, 8], **SIZES).learn(256)

@@ -127,5 +127,5 @@ def test_sac_finds_the_best_action():
 
 def test_a_state_without_an_action_is_refused():
     learner = FactoredSAC(network(0), (network(1), network(2)), TABLE)
-    with pytest.raises(ValueError, match=r"allow an action in each state; found none in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"every state needs an available action; states \[0, 1\] have none"):
         learner.act(torch.zeros(2, STATE), torch.zeros(2, ACTIONS, dtype=torch.bool))

@@ -80,7 +80,7 @@ def test_wrong_tables_masks_and_limits_are_refused():
     with pytest.raises(ValueError, match="temperature must be positive, found 0"):
         factored.soft_values(states, actions, temperature=0)
     available[2] = False
-    with pytest.raises(ValueError, match=r"allow an action in each state; found none in \[2\]"):
+    with pytest.raises(ValueError, match=r"every state needs an available action; states \[2\] have none"):
         factored.best(states, actions, available)
     with pytest.raises(ValueError, match=r"available must be bool of shape \(5, 40\)"):
         factored.soft_values(states, actions, available.float())

@@ -116,5 +116,5 @@ def test_where_the_rollout_stays_in_host_memory_the_card_does_not_limit_it():
     assert planned.largest_rollout(1) is None
     with pytest.raises(CannotPlan, match="no max_batchsize"):
         planned.largest_max_batchsize(1)
-    with pytest.raises(CannotPlan, match="max_batchsize is tianshou's"):
+    with pytest.raises(CannotPlan, match="max_batchsize is for tianshou only"):
         planned.at(max_batchsize=64)

@@ -232,7 +232,7 @@ def padded(state, batch_size=64):
 
 def test_a_size_that_is_read_from_a_tensor_is_noted():
     (text,) = plan_update(Tiny, padded, device="cpu").notes
-    assert "taken to be 1, also if it is a size" in text and "int(lengths.max())" in text
+    assert "taken to be 1, even if it is a size" in text and "int(lengths.max())" in text
 
 
 def test_a_comparison_of_whole_tensors_takes_the_branch_of_its_user():

@@ -169,7 +169,7 @@ def test_masks_may_be_omitted_if_every_action_is_available():
 def test_after_the_end_of_an_episode_no_action_has_to_be_available():
     buffer, data = SharedActionBuffer(10, TABLE, batch_size=50), transitions(5, masks=3)
     data["next", "action_mask"][2] = False
-    with pytest.raises(ValueError, match="allows no action"):
+    with pytest.raises(ValueError, match="allows none in transitions"):
         buffer.extend(data)
     data["next", "terminated"][2] = True
     buffer.extend(data)

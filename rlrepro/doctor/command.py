@@ -72,7 +72,7 @@ def write_fixes(scan: Scan, yes: bool) -> int:
             raise click.ClickException(f"{error}; the files before it in the diff were written") from None
     click.echo(f"wrote {count}: run rlrepro doctor and your tests again")
     if any(b"rlrepro.fixes" in file.after for file in files):
-        click.echo("some now import rlrepro.fixes: add rlrepro to your project's requirements")
+        click.echo("some of these files now import rlrepro.fixes: add rlrepro to your project's requirements")
     return 0
 
 

@@ -5,7 +5,7 @@
 *workers*, *collections*, *topics* and *held-out* were counted after these.
 `findings.csv` has the findings with at least medium confidence, the verdict of a reader who (except for *next*) did not
 know the rules, and the current `confidence`, empty if the doctor no longer reports the finding. `sites.csv` has
-problems that readers found on their own, and the confidence with which the doctor reports them, if it does.
+problems that reviewers found on their own, and the confidence with which the doctor reports them, if it does.
 
 `python -m rlrepro.doctor.field CHECKOUTS` runs the doctor again. CHECKOUTS are folders with one folder owner+name per
 repository. It updates the findings, keeps the verdicts of known ones, and lists findings without a verdict.

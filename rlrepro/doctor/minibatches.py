@@ -152,7 +152,7 @@ def _add_aliases(module: Module, learning: LearningLoop) -> None:
 
 
 def part_of(node, expressions: set[str]) -> str | None:
-    """The expression in `whole` that a node stands for: the node itself, the owner of its key or attribute, or the
+    """The one of `expressions` that a node stands for: the node itself, the owner of its key or attribute, or the
     tensor that it is a view of; otherwise None."""
     while True:
         if (text := ast.unparse(node)) in expressions:

@@ -111,7 +111,7 @@ def chosen(select: Iterable[str], ignore: Iterable[str], *, live: bool = False) 
     rules = all_rules()
     for prefix in (*select, *ignore):
         if not any(code.startswith(prefix) for code in rules):
-            raise UnknownCode(f"no rule {prefix!r}; there are {', '.join(rules)}")
+            raise UnknownCode(f"no rule's code begins with {prefix!r}; the codes are {', '.join(rules)}")
     prefixes = tuple(select) or ("",)
     return [
         rule

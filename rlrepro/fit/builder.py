@@ -30,5 +30,10 @@ def call_builder(target: str) -> tuple:
     except (Exception, SystemExit) as error:
         raise cannot_plan(error, f"{target} can't be imported and called, so it") from error
     if not isinstance(arguments, tuple | list) or not 1 <= len(arguments) <= 4:
-        raise CannotPlan(f"{target} must return {EXPECTED}, or (policy,) for sb3-ppo; found {type(arguments).__name__}")
+        raise CannotPlan(f"{target} must return {EXPECTED}, or (policy,) for sb3-ppo; found {_describe(arguments)}")
     return arguments
+
+
+def _describe(value) -> str:
+    length = f" of {len(value)} values" if isinstance(value, tuple | list) else ""
+    return f"a {type(value).__name__}{length}"

@@ -18,7 +18,7 @@ MEASURED = Path(__file__).with_name("cudnn_recurrent.json")
 RESERVED = {"RNN": 1, "GRU": 6, "LSTM": 5}  # elements that a layer keeps for its backward pass, per output
 RESERVED_BYTES = 256  # plus a constant
 FEW_HIDDEN, MANY_HIDDEN = 64, 256  # from MANY_HIDDEN up, cuDNN's kernels need far less; between, nothing was measured
-MIB, LARGE = 2**20, 16 * 2**20  # below this, the allocator's rounding dominates
+MIB, LARGE = 2**20, 16 * 2**20  # below MIB, the allocator's rounding dominates
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RecurrentLayer:
 @cache
 def _planes(kind: str, dtype: torch.dtype, directions: int, layers: int, column: str) -> np.ndarray:
     """Coefficients of two linear functions of the features, an array of shape (2, features); the larger one counts.
-    The first is for sequences of at most as many numbers a step as the hidden state has."""
+    The first is for inputs no wider than the hidden state."""
     group = {"kind": kind, "dtype": str(dtype).removeprefix("torch."), "layers": layers, "directions": directions}
     measured = [row for row in _measured() if group.items() <= row.items()]
     is_wide = np.array([row["inputs"] > row["hidden"] for row in measured])

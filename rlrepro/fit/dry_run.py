@@ -171,8 +171,8 @@ class DryRun:
         )
 
     def cache(self, owner, name: str, unless: Callable[[], bool] = lambda: False) -> None:
-        """Trace that method only once per shapes of its arguments. Later calls with these shapes count what the first
-        one needed, or nothing while `calls_are_free`."""
+        """Trace that method only once for the same shapes of arguments. Later calls with these shapes count what the
+        first one needed, or nothing while `calls_are_free`."""
         method, cached = getattr(owner, name), {}
 
         def cached_method(*args, **kwargs):
@@ -228,8 +228,8 @@ class _Operators(TorchDispatchMode):
 
 
 def _with_entries(func, result: torch.Tensor, sparse: torch.Tensor) -> torch.Tensor:
-    """The result with as many entries as an argument, where fake tensors have none; if some are equal, real ones have
-    fewer."""
+    """The result with as many entries as an argument, where fake tensors have none; if indices coincide,
+    real ones have fewer."""
     parts = sparse._indices().clone(), torch.empty_like(sparse._values(), dtype=result.dtype)
     is_coalesced = func is not torch.ops.aten.clone.default
     return torch.sparse_coo_tensor(*parts, result.shape, check_invariants=False, is_coalesced=is_coalesced)

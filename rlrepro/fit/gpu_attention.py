@@ -13,9 +13,10 @@ MULTIPLE = {4: 4, 2: 8}  # of a head's width, for fused kernels, by the bytes of
 
 @contextmanager
 def attention_on_gpu(holds: Callable):
-    """In this context, scaled_dot_product_attention is fused where it is on a GPU. float64 never is. float32 is if the
-    width of a head is a multiple of 4, and half precision if it is a multiple of 8 or if there is no mask. Dropout does
-    not prevent it, although a CPU's fused kernel lacks dropout. `holds(tensors)` is whether the GPU has any of them."""
+    """In this context, scaled_dot_product_attention is fused where it is on a GPU. float64 is never fused; float32 is
+    fused if the width of a head is a multiple of 4, and half precision if it is a multiple of 8 or if there is no mask.
+    Dropout does not prevent it, although a CPU's fused kernel lacks dropout. `holds(tensors)` is whether the GPU has
+    any of them."""
     original = functional.scaled_dot_product_attention
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **options):

@@ -28,6 +28,6 @@ def idle_optimizers_noted():
         handle.remove()
     for line in idle.values():
         note(
-            f"this optimizer never stepped, and what leads to its step may be missing: {line}\n"
-            "      if a tensor's value decides about that, rlrepro.fit.reads(value) chooses it"
+            f"this optimizer never stepped, so the plan may lack the code before its step: {line}\n"
+            "      if the step depends on a tensor's value, rlrepro.fit.reads(value) sets that value"
         )

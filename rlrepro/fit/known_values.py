@@ -30,8 +30,8 @@ def read(operator, tensor: torch.Tensor):
         value = default
         if type(value) is int:
             note(
-                f"a whole number read from a tensor is taken to be 1, also if it is a size: {own_line()}\n"
-                "      rlrepro.fit.reads(value) chooses it"
+                f"a whole number read from a tensor is taken to be 1, even if it is a size: {own_line()}\n"
+                "      rlrepro.fit.reads(value) sets another value"
             )
     return bool(value) if operator is ATEN.is_nonzero else value
 

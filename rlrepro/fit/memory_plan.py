@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CannotPlan(ValueError):
-    """An argument that `plan` can't use. The message names it, what was expected and what was found."""
+    """An update or an argument that can't be planned. The message says why and, where possible, what to change."""
 
 
 def check_size(name: str, size, *, optional: bool = False) -> None:
@@ -54,7 +54,8 @@ class Plan:
         raise AttributeError(f"this plan has no {name!r}; its sizes are {', '.join(self.__dict__.get('sizes', ()))}")
 
     def at(self, **sizes) -> Plan:
-        """The same update with another value of any of its `sizes`, or of `device_memory_gib`."""
+        """The same update with another value of any of its `sizes`, or of `device_memory_gib`. Raises CannotPlan for an
+        invalid size."""
         return self._planner.plan(**{**self.sizes, "device_memory_gib": self.device_memory_gib, **sizes})
 
     @property
@@ -72,7 +73,8 @@ class Plan:
         return max(self.needed.values())
 
     def fits(self, gib: float | None = None) -> bool:
-        """Whether every stage, including its margin, fits on a GPU of `gib` GiB (`device_memory_gib` by default)."""
+        """Whether every stage, including its margin, fits on a GPU of `gib` GiB (`device_memory_gib` by default).
+        Raises CannotPlan if neither is given."""
         return self.failing_stage(gib) is None
 
     def failing_stage(self, gib: float | None = None) -> str | None:
@@ -81,14 +83,19 @@ class Plan:
         return next((stage for stage, peak in self.needed.items() if peak > limit), None)
 
     def largest(self, size: str, gib: float | None = None, *, multiple_of: int = 1) -> int | None:
-        """The largest value of one of the `sizes` for which every stage fits, a multiple of `multiple_of`: 0 if none
-        does, and None if the GPU sets no limit. The other sizes stay as they are."""
+        """The largest value of one of the `sizes` that fits, with the other sizes as they are: 0 if none does, and None
+        if the GPU sets no limit. Raises CannotPlan for an unknown size.
+
+        In an update of your own, every stage must fit, and the result is a multiple of `multiple_of`. In the update of
+        a library for networks (`plan`), only `learn` limits `batch_size`, and only `preprocess` limits
+        `max_batchsize`.
+        """
         return self._planner.largest(self, size, self._limit_bytes(gib), multiple_of)
 
     def reserved(self, *others: Plan, expandable_segments: bool = False, reserve_gib: float = RESERVE_GIB) -> Reserved:
         """What torch's caching allocator reserves for two of these updates, and then for two with the sizes of each of
         the `others`, which are plans of the same update: changing sizes leave gaps. What operators need is
-        included, but not the reserve on top. This is only available for updates of your own.
+        included, but not the small reserve in `margins`. This is only available for updates of your own.
 
         Args:
             expandable_segments: as "expandable_segments:True" in PYTORCH_CUDA_ALLOC_CONF
@@ -101,9 +108,9 @@ class Plan:
         trace = self._planner.trace(self, *others)
         return Reserved.of(trace, expandable_segments=expandable_segments, reserve_gib=reserve_gib)
 
-    def largest_batch_size(self, gib: float | None = None) -> int:
+    def largest_batch_size(self, gib: float | None = None) -> int | None:
         """The largest minibatch for which `learn` fits with this rollout: 0 if even 1 does not fit, and the length of
-        the rollout if all of it fits at once.
+        the rollout if all of it fits at once. For an update of your own, `largest("batch_size")`.
 
         tianshou joins a short remainder to the last minibatch, which makes that one larger, so some smaller sizes may
         not fit.

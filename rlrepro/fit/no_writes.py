@@ -28,8 +28,8 @@ def nothing_saved():
 @contextmanager
 def files_unchanged():
     """In this context, Python code that opens a file for writing gets a copy, which it can read again. Only files and
-    folders that it created are deleted or moved, and empty ones of these folders are deleted at the end. This does not
-    hold back libraries that write from C, nor programs that are started."""
+    folders that it created are deleted or moved, and empty ones of these folders are deleted at the end. Libraries that
+    write from C, and programs that are started, still write to the real files."""
     with tempfile.TemporaryDirectory(prefix="rlrepro-fit-") as folder, ExitStack() as stack:
         copies = _Copies(Path(folder).resolve())
         stack.callback(copies.delete_empty_folders)

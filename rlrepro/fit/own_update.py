@@ -195,7 +195,7 @@ class OwnUpdateRun:
                     self._update(step, state)
                     after_updates.append(lines.live_bytes())
             advice = advice_on_growth(*after_updates)
-            raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} bytes more in use: {advice}")
+            raise CannotPlan(f"each update leaves {live[-1] - live[-2]:,} more bytes in use: {advice}")
         if not max(peaks[0] for peaks in self.stages.values()):
             raise CannotPlan(
                 f"the update uses nothing on {self._device}, the planned device: move the networks and the data to it, "

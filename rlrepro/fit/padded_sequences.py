@@ -39,7 +39,7 @@ def padded_sequences(model, max_sequences: int | None):
 
     rows = min(model.batch_size, model.n_steps * model.n_envs)
     count, longest = padded_size(rows, model.n_steps, max_sequences)
-    worst_case = ", its worst case; if episodes are long, pass the maximum number of sequences, as sequences=4"
+    worst_case = ", its worst case; if episodes are long, pass the maximum number of sequences, for example sequences=4"
     note(
         f"a minibatch is padded: planned for {count:,} sequences of {longest:,} steps"
         f"{worst_case if max_sequences is None else ''}"

@@ -58,7 +58,7 @@ def plan(
     need on this machine.
 
     - "tianshou-ppo", "tianshou-a2c": actor(obs, state, info), which returns (parameters, state), and critic(obs)
-    - "sb3-ppo": the policy, as model.policy is, and None
+    - "sb3-ppo": the policy (model.policy), and None
     - "torchrl-ppo": a ProbabilisticActor with return_log_prob=True, and a ValueOperator
 
     tianshou's parameters are what `dist_fn` takes, and its critic returns (rows, 1). Networks are copied, not changed.
@@ -146,11 +146,11 @@ def _check(library, actor, critic, dist_fn, optimizer, dtype) -> None:
         if library == "torchrl-ppo" and not hasattr(network, "in_keys"):
             raise CannotPlan(f"{name} must be a TensorDict module for {library}; found {type(network).__name__}")
     if is_sb3 and not hasattr(actor, "action_dist"):
-        raise CannotPlan(f"actor must be an ActorCriticPolicy, as model.policy is; found {type(actor).__name__}")
+        raise CannotPlan(f"actor must be an ActorCriticPolicy such as model.policy; found {type(actor).__name__}")
     if is_sb3 and critic is not None:
         raise CannotPlan("critic must be left out for sb3-ppo, whose policy holds both")
     if dist_fn is not None and not library.startswith("tianshou"):
-        raise CannotPlan(f"dist_fn is tianshou's; {library} has none")
+        raise CannotPlan(f"dist_fn is for tianshou only: leave it out for {library}")
     if optimizer is not None and not callable(optimizer):
         raise CannotPlan(f"optimizer must be a class such as torch.optim.Adam; found {optimizer!r}")
     if dtype is not None and not isinstance(dtype, torch.dtype):

@@ -39,7 +39,7 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     if not isinstance(model, BaseAlgorithm):
-        raise CannotPlan(f"model must be a Stable-Baselines3 model, as PPO(...) is; found {type(model).__name__}")
+        raise CannotPlan(f"model must be a Stable-Baselines3 model such as PPO(...); found {type(model).__name__}")
     parameters = inspect.signature(type(model).__init__).parameters.keys()
     arguments = {name: getattr(model, name) for name in parameters - NOT_COPIED if hasattr(model, name)}
     arguments |= {"n_epochs": min(arguments["n_epochs"], 2)} if "n_epochs" in arguments else {}

@@ -58,7 +58,9 @@ def plan_file(
                 state[0](state[1], **step_sizes)
 
         if unknown := sizes.keys() - accepted(make, sizes).keys() - accepted(step, sizes).keys():
-            raise CannotPlan(f"{step.__name__} has no size {', '.join(sorted(unknown))}")
+            raise CannotPlan(
+                f"{step.__name__} has no size {', '.join(sorted(unknown))}: it must be one of its parameters"
+            )
         return plan_update(make_again, step_again, device=device, device_memory_gib=gib, **known_sizes | sizes)
 
 

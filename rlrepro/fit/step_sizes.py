@@ -23,7 +23,7 @@ def check_sizes(function: Callable, sizes: dict, *positional) -> dict:
         name = getattr(function, "__name__", "it")
         raise CannotPlan(
             f"{name} is called as {name}({', '.join([*positional, *accepted_sizes])}): {error}. "
-            "A size without a default needs a value, as batch_size=256 or --size batch_size 256"
+            "A size without a default needs a value: for example, batch_size=256 or --size batch_size 256"
         ) from None
     return accepted_sizes
 

@@ -34,7 +34,7 @@ def plan_tianshou(
     host memory, if this release's trainer does it after each collect.
 
     Args:
-        buffer: makes a buffer of that many transitions, as `functools.partial(VectorReplayBuffer, buffer_num=8)` does;
+        buffer: makes a buffer of that many transitions, such as `functools.partial(VectorReplayBuffer, buffer_num=8)`;
             by default a ReplayBuffer. It counts as full
         buffer_size: transitions; of an on-policy algorithm, those of one update
         batch_size: samples per gradient step

@@ -32,8 +32,8 @@ def plan_training(train, *, device: str = "cuda", device_memory_gib: float | Non
     """Plan the beginning of `train(**sizes)`, until its optimizers have made a few steps.
 
     Environments are stepped for real, with actions of zeros: choose arguments with which learning starts soon. Files
-    that Python code writes are copies, deleted at the end. Raises
-    CannotPlan as `plan_update` does, and if the function returns before an optimizer has stepped.
+    that Python code writes are copies, deleted at the end. Raises CannotPlan as `plan_update` does, and if the function
+    returns before an optimizer has made a few steps.
     """
 
     def step(_, **arguments):

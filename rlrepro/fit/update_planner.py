@@ -40,7 +40,9 @@ class UpdatePlanner:
             check_size(name, size)
         check_size("max_batchsize", max_batchsize, optional=True)
         if max_batchsize is not None and not self._stages.takes_max_batchsize:
-            raise CannotPlan(f"max_batchsize is tianshou's; this library has none, found {max_batchsize!r}")
+            raise CannotPlan(
+                f"max_batchsize is for tianshou only: leave it out for this library; found {max_batchsize!r}"
+            )
         if device_memory_gib is not None:
             limit_bytes(device_memory_gib)
         chunk, minibatch = min(max_batchsize or rollout, rollout), min(batch_size, rollout)

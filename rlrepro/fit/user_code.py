@@ -17,7 +17,7 @@ LIBRARIES = (*OURS, str(Path(torch.__file__).parent), sysconfig.get_path("stdlib
 DATA_DEPENDENT = {"DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException"}
 ADVICE = {  # by what torch's error contains
     "_pack_padded_sequence": "packed sequences can't be planned: pass padded ones",
-    "UninitializedParameter": "lazy modules can't be planned: use the module that it becomes, with its sizes "
+    "UninitializedParameter": "lazy modules can't be planned: use the modules that they become, with their sizes "
     "(nn.Linear for nn.LazyLinear)",
 }
 

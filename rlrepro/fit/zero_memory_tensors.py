@@ -90,7 +90,7 @@ def fake_tensors_to_numpy(min_size: int = 0):
 
     def tolist(self):
         if not (self.is_floating_point() or self.is_complex() or self.dtype is torch.bool):
-            note(f"whole numbers that tolist() reads are taken to be 0, also if they are sizes: {own_line()}")
+            note(f"whole numbers that tolist() reads are taken to be 0, even if they are sizes: {own_line()}")
         return numpy(self).tolist()
 
     def deepcopy(self, memo):  # torch's own copies the mode too, so that every view of the copy counts as a new tensor

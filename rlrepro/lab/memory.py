@@ -47,8 +47,8 @@ def peak_memory(fn: Callable[[], object], *, device: str = "auto", warmup: int =
     threads of `fn` allocate does not count on CPU; if it starts any, a RuntimeWarning says so. Measurements in several
     threads take turns.
 
-    Exceptions of `fn` pass through. Raises NoGPUError if CUDA is requested but not available, and RuntimeError inside
-    another measurement, because torch's profiler can't be nested.
+    Exceptions of `fn` pass through. Raises NoGPUError if CUDA is requested but not available. Measurements can't be
+    nested: on CPU, an inner one raises RuntimeError; on CUDA, it resets the peak of the outer one.
     """
     target = resolve_device(device)
     on_cpu = target.type == "cpu"

@@ -68,10 +68,11 @@ class Release:
         by cloudpickle, so return plain numbers and arrays instead of the library's own objects.
 
         The output of `fn` is printed here. If it raises an exception, the same exception is raised here, with the
-        child's traceback as its cause. Raises ReleaseDied if the process ended, and ReleaseError if the result can't
-        be unpickled here. After `timeout` seconds (times RLREPRO_TIMEOUT_FACTOR), the process and everything that it
-        has started are killed; ReleaseTimeout, a ReleaseDied, shows the stacks of its threads. The next call then
-        starts a new process. Calls from several threads run one after another.
+        child's traceback as its cause. Raises ReleaseUnavailable if the release can't be installed, ReleaseDied if the
+        process ended, and ReleaseError if the result can't be unpickled here. After `timeout` seconds (times
+        RLREPRO_TIMEOUT_FACTOR), the process and everything that it has started are killed; ReleaseTimeout, a
+        ReleaseDied, shows the stacks of its threads. The next call then starts a new process. Calls from several
+        threads run one after another.
         """
         with self._lock:
             if self._child is None or not self._child.alive:

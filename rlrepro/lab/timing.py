@@ -30,10 +30,12 @@ class Comparison:
 
     @property
     def low(self) -> float:
+        """The 0.1 quantile of the paired ratios."""
         return float(np.quantile(self.ratios, SPREAD[0]))
 
     @property
     def high(self) -> float:
+        """The 0.9 quantile of the paired ratios."""
         return float(np.quantile(self.ratios, SPREAD[1]))
 
     def __str__(self) -> str:

@@ -161,14 +161,14 @@ CLAIMS = [
     claim(
         "LO4",
         "The results are exactly the same",
-        section="Is the result the same, and is it slower?",
+        section="Is the result the same, and are chunks slower?",
         judge=judge_same_results,
         rule=exactly("exactly means every bit"),
     ),
     claim(
         "LO5",
         "Chunking is slightly slower",
-        section="Is the result the same, and is it slower?",
+        section="Is the result the same, and are chunks slower?",
         judge=judge_slower,
         rule=slightly_more(),
     ),

@@ -185,15 +185,17 @@ CLAIMS = [
     _claim(
         6,
         "The graph stays in memory after the value pass (our claim, a first guess)",
-        "How long it is held",
+        "How long the graph is held",
         judge_held,
     ),
-    _claim(7, "With several policies, their graphs add up (our claim)", "How long it is held", judge_modules),
+    _claim(7, "With several policies, their graphs add up (our claim)", "How long the graph is held", judge_modules),
     _claim(
         8,
         "Without gradients and in chunks, the results are the same (our claim)",
-        "Is the result the same, and is it slower?",
+        "Is the result the same, and are chunks slower?",
         judge_same,
     ),
-    _claim(9, "Chunks take longer (our claim)", "Is the result the same, and is it slower?", judge_slower, longer()),
+    _claim(
+        9, "Chunks take longer (our claim)", "Is the result the same, and are chunks slower?", judge_slower, longer()
+    ),
 ]

@@ -84,6 +84,6 @@ def evaluate_in_chunks(my_evaluate, records):
                 f"{count} rows in chunks of {size}: fn was given {chunk_sizes} rows. That is upstream's merge_last."
             )
         if len(chunk_sizes) != -(-count // size):
-            raise Hint(f"{count} rows in chunks of {size}: {len(chunk_sizes)} calls are too many, or too few.")
+            raise Hint(f"{count} rows in chunks of {size}: {len(chunk_sizes)} is the wrong number of calls.")
         if not torch.equal(actual, rows.square().sum(1)):
             raise Hint("The result differs from that of all rows at once, in their order.")

@@ -21,7 +21,9 @@ def threads(my_threads, records):
     """A function of (cores, runs): threads for each of `runs` runs at once."""
     for cores, runs in ((64, 16), (8, 16), (8, 3), (2, 1)):
         if (actual := my_threads(cores, runs)) != max(1, cores // runs):
-            raise Hint(f"{cores} cores and {runs} runs: {actual} is not right. And a run needs at least one thread.")
+            raise Hint(
+                f"{cores} cores and {runs} runs: {actual} is not right. Remember that a run needs at least one thread."
+            )
 
 
 @exercise("4.2")

@@ -66,7 +66,7 @@ def wrong_checks(answer) -> str | None:
                     if bool(actual) != bool(expected):
                         return (
                             f"With collects of {rows} and a NaN in `{part}` at step {bad_step}, collect {collect} "
-                            f"found {bool(actual)} in place of {bool(expected)}."
+                            f"expected {bool(expected)}, found {bool(actual)}."
                         )
                     if expected:  # the release ends the run here
                         break

@@ -16,7 +16,9 @@ STILL = "How often does the parent look, and could somebody wake it instead?"
 def trial(answer) -> Trial:
     with Release(f"torchrl=={NEWEST}") as newest:
         if (observed := newest.run(first_steps, answer)) != [1, 2, 3]:
-            raise WrongResult(f"The first three steps observe {observed} in place of [1, 2, 3]: whose flags were seen?")
+            raise WrongResult(
+                f"The first three steps should observe [1, 2, 3], but observe {observed}: whose flags were seen?"
+            )
         cpu, step = newest.run(parent_seconds, answer)
         late = newest.run(steps_late, answer)
     slower, drawbacks = median(a / b for a, b in zip(step["yours"], step["ours"], strict=True)), []

@@ -72,7 +72,7 @@ def compare(before: Notes, after: Notes) -> tuple[str, float, float]:
     units = [run.unit() for run in runs]
     if None in units or units[0] != units[1]:
         names = " and ".join("nothing" if unit is None else unit for unit in units)
-        raise NothingToCompare(f"the two runs have {names} to count; let them run for longer")
+        raise NothingToCompare(f"the runs can't be compared: they have {names} to count; let them run for longer")
     unit = units[0]
     counts = max(runs, key=lambda run: run.completed.counts[unit]).completed.counts
     mix = counts.get(STEPS, 0) / counts[unit]

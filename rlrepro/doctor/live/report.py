@@ -41,7 +41,8 @@ class Report:
         return dict(zip(KINDS, Progress.of(self.notes).completed.seconds, strict=True))
 
     def plot(self):
-        """A figure of the time split over the run, which a notebook displays. Needs Matplotlib."""
+        """A figure of the time split over the run, which a notebook displays. Needs Matplotlib. Raises ValueError if no
+        training was seen."""
         try:
             from rlrepro.doctor.live.plot import plot_split
         except ModuleNotFoundError as error:
@@ -150,8 +151,8 @@ def _buffers(notes: Notes) -> list[str]:
         for batch, seconds in list(buffer.seconds.items())[:MAX_SIZES]:
             times = [(rows, min(samples)) for rows, samples in sorted(seconds.items())]
             ends = times if len(times) == 1 else [times[0], times[-1]]
-            durations = ", ".join(f"{format_value(shortest, 's')} from {rows:,} stored" for rows, shortest in ends)
-            lines.append(f"sample       {name}, batches of {batch:,}: at least {durations}")
+            durations = ", ".join(f"{format_value(shortest, 's')} with {rows:,} stored" for rows, shortest in ends)
+            lines.append(f"sample       {name}, the fastest of {batch:,}: {durations}")
         if buffer.bytes:
             largest = sorted(buffer.bytes.items(), key=lambda item: -item[1])
             sizes = ", ".join(f"{key} {format_value(size, 'B')}" for key, size in largest[:6])

@@ -54,7 +54,7 @@ class Trial:
 
 def variants(report: Report) -> list[dict[str, str]]:
     """The variables to try after a run: a number of threads that leaves each process its share of the cores (one, if
-    it had no more than that), and threads that sleep while they wait."""
+    each already had no more than its share), and threads that sleep while they wait."""
     progress = Progress.of(report.notes)
     if progress.unit() is None:
         return []

@@ -38,9 +38,8 @@ def _one_thread(module, call):
 )
 def no_limit(module, project):
     """Each process starts as many threads as there are cores, and threads that wait for each other keep a core busy
-    (spinning). Small networks suffer too: even for a batch of two states, torch splits the matrix product of a layer
-    with 24 or more inputs across threads (on Intel processors, only larger products), and Adam's step with 2,049 or
-    more weights."""
+    (spinning). Small networks suffer too: even for a batch of two states, torch uses several threads for a layer with
+    24 or more inputs (on Intel processors, only for larger layers), and for Adam's step on 2,049 or more weights."""
     seen, likely = set(), {}
     for start in process_starts(module, project):
         if start.target is None or start.call in seen:

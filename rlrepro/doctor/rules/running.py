@@ -78,8 +78,8 @@ def threads(notes: Notes, crowd: Crowd, script: str) -> Iterator[Finding]:
     **LIVE,
 )
 def whole_rollout(notes: Notes) -> Iterator[Finding]:
-    """A network processed far more samples in one pass than any configured size, or than it processes with gradients:
-    its memory grows with the rollout."""
+    """A network processed far more samples in one pass than every configured size and any pass with gradients: its
+    memory grows with the rollout."""
     whole, parts = notes.passes.get("without gradients"), notes.passes.get("with gradients")
     if whole is None:
         return
@@ -106,7 +106,7 @@ def whole_rollout(notes: Notes) -> Iterator[Finding]:
 )
 def small_passes(notes: Notes) -> Iterator[Finding]:
     """In tianshou, `max_batchsize` limits the forward passes without gradients, `batch_size` those with gradients.
-    If you raise the second because the GPU has room, you usually want to raise the first as well."""
+    If you raise `batch_size` because the GPU has room, you usually want to raise `max_batchsize` as well."""
     small, large = notes.sizes.get("max_batchsize"), notes.sizes.get("batch_size")
     parts = notes.passes.get("with gradients")
     if small and large and parts and min(large, parts.rows) >= SMALL_PASSES * small:
@@ -130,7 +130,10 @@ def repeated_states(notes: Notes) -> Iterator[Finding]:
     """A pass with gradients repeats each state for every action, and each layer keeps the activations of all copies."""
     large = notes.passes.get("with gradients")
     if large is not None and large.repeated >= REPEATED:
-        message = f"{large.rows:,} samples, in which each state occurs {large.repeated:,} times{_cost(notes, large)}"
+        message = (
+            f"a pass with gradients got {large.rows:,} samples, in which each state occurs {large.repeated:,} times"
+            f"{_cost(notes, large)}"
+        )
         yield finding_at("RUN004", large.own or large.place, message)
 
 
@@ -166,8 +169,8 @@ def growing_samples(notes: Notes) -> Iterator[Finding]:
                 continue
             exponent, (rows, before), (max_rows, after) = growth
             message = (
-                f"{name}: a batch of {batch:,} took at least {format_value(before, 's')} from {rows:,} stored "
-                f"transitions and {format_value(after, 's')} from {max_rows:,} (growth exponent {exponent:.2f}), "
+                f"{name}: the fastest batch of {batch:,} took {format_value(before, 's')} with {rows:,} stored "
+                f"transitions and {format_value(after, 's')} with {max_rows:,} (growth exponent {exponent:.2f}), "
                 f"in {buffer.place}"
             )
             yield finding_at("RUN006", buffer.own or buffer.place, message)

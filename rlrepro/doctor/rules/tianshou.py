@@ -67,8 +67,9 @@ def whole_rollout(module, project):
     fix_when_low=True,
 )
 def forgotten_size(module, project):
-    """`batch_size` limits the gradient steps, `max_batchsize` the passes before them. If you raise the first because
-    the GPU has room, you usually want to raise the second as well: passes of 256 samples are then needlessly slow."""
+    """`batch_size` limits the gradient steps, `max_batchsize` the passes before them. If you raise `batch_size` because
+    the GPU has room, you usually want to raise `max_batchsize` as well: passes of 256 samples are then needlessly
+    slow."""
     largest = _largest_batch(module)
     for call in module.calls("tianshou", *POLICIES):
         if largest > DEFAULT and not module.spreads(call) and module.argument(call, "max_batchsize") is None:

@@ -58,7 +58,7 @@ def check_device(device) -> torch.device:
     """The device; "auto" is CUDA if available, else the CPU. Raises ValueError for a CUDA device that doesn't exist."""
     device = get_device(device) if device == "auto" else torch.device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"found no {device}; torch sees {torch.cuda.device_count()} CUDA devices: use one, or 'cpu'")
+        raise ValueError(f"device must be 'cpu' or one of the {torch.cuda.device_count()} CUDA devices; found {device}")
     return device
 
 
@@ -93,6 +93,6 @@ def warn_of_twins(seeds, hyperparameters, env) -> None:
         twin = first_members.setdefault((seed, *(id(x) if callable(x) else x for x in values)), member)
         if twin != member:
             message = (
-                f"members {twin} and {member} learn the same: seed {seed} and hyperparameters are equal; change one"
+                f"members {twin} and {member} learn the same policy, with equal seeds ({seed}) and settings; change one"
             )
             warnings.warn(message, stacklevel=3)

@@ -17,7 +17,7 @@ from .stacked_policies import StackedPolicies, joint
 
 @dataclass
 class Episodes:
-    """One member's finished episodes: of each its return, its length and the timesteps so far, and known successes."""
+    """One member's finished episodes: returns, lengths, the member's timesteps when each ended, and known successes."""
 
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)

@@ -80,6 +80,6 @@ class Hyperparameters:
             initial = setting(1.0) if callable(setting) else setting
             if not isinstance(initial, Real) or not lowest <= initial <= highest:
                 expected = "positive" if 0 < lowest < 1 else f"between {lowest} and {highest}"
-                none = ", or None for no clipping" if name == "clip_range_vf" else ""
+                none = ", or None" if name in IF_NONE else ""
                 raise ValueError(f"{name} must be {expected}{none}; found {initial!r} for member {member}")
         return values

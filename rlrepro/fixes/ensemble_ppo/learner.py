@@ -51,8 +51,8 @@ class EnsemblePPO:
     not from NumPy's global generator.
 
     Raises ValueError for what can't be batched: observations other than vectors, actions other than Discrete or a
-    vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors, and
-    gSDE; and for values out of range. Warns about members that learn the same policy.
+    vector of floats, spaces that differ between members, optimizers other than Adam and AdamW, feature extractors other
+    than FlattenExtractor, and gSDE; and for values out of range. Warns about members that learn the same policy.
 
     `episodes[k]` has the finished episodes of member k as lists: `returns`, `lengths` (environment steps), `timesteps`
     of the member when each ended, and `successes`, from infos with `is_success` (not of a VectorEnv).
@@ -188,7 +188,7 @@ class EnsemblePPO:
         shapes, problem = [tuple(flat.shape) for flat in (saved["weights"], ensemble.networks.flat)], None
         adam = ensemble.optimizer.adam.state_dict()  # with the new learning rates
         if shapes[0] != shapes[1]:
-            problem = "expected (members, weights) {} as in the file, found {}; pass the same env".format(*shapes)
+            problem = "expected (members, weights) {} as in the file, found {}; pass equal arguments".format(*shapes)
         elif len(adam["param_groups"][0]["params"]) != len(saved["adam"]["param_groups"][0]["params"]):
             problem = "target_kl can be changed from one number to another, but not from or to None"
         if problem:

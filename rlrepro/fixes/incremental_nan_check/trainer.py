@@ -8,7 +8,9 @@ try:
     from tianshou.data import ReplayBuffer, ReplayBufferManager
     from tianshou.trainer import OnlineTrainer
 except ImportError as error:
-    raise ImportError(f"tianshou before 2.0 looks for NaN only if you ask it to, and needs no fix: {error}") from error
+    raise ImportError(
+        f"incremental_nan_check needs tianshou 2.x; older releases look for NaN only if you ask them to: {error}"
+    ) from error
 
 from .written import WrittenRows
 
@@ -77,7 +79,7 @@ def incremental_nan_check() -> Callable[[], None]:
             (OnlineTrainer, "_collect_training_data"): set_collecting,
         }
         if missing := [f"{cls.__name__}.{name}" for cls, name in patches if name not in vars(cls)]:
-            raise ImportError(f"this tianshou has no {', '.join(missing)}; install 2.0.0 or 2.0.1, which have")
+            raise ImportError(f"this tianshou has no {', '.join(missing)}; install 2.0.0 or 2.0.1, which have it")
         for (cls, name), wrap in patches.items():
             _originals.append((cls, name, vars(cls)[name]))
             setattr(cls, name, wrap(vars(cls)[name]))

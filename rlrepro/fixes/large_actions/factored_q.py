@@ -89,7 +89,8 @@ class FactoredQ(nn.Module):
         return plain
 
     def copy_to(self, net: nn.Module) -> None:
-        """Copy the weights into a plain network of the same layers, such as the one that this was made from."""
+        """Copy the weights into a plain network of the same layers, such as the one that this was made from. Raises
+        ValueError for other layers."""
         first, *rest = layers_of(net)
         check_layers([first, *rest], self.state_dim)
         first_weight = torch.cat([self.state_layer.weight, self.action_layer.weight], dim=1)
@@ -190,7 +191,7 @@ class FactoredQ(nn.Module):
 def expected_minimum(
     critics: Sequence[FactoredQ], states: torch.Tensor, actions: torch.Tensor, policy: torch.Tensor
 ) -> torch.Tensor:
-    """Σ_a π(a|s) · min over the critics of Q(s, a), (B,), for a policy (B, A)."""
+    """Σ_a π(a|s) · min over the critics of Q(s, a), (B,), for states (B, S), actions (A, d) and a policy (B, A)."""
 
     def expected(values, columns):
         return (policy[:, columns] * torch.stack(values).amin(dim=0)).sum(dim=1)
@@ -208,7 +209,7 @@ def check_available(available: torch.Tensor | None, rows: int, count: int) -> No
         )
     if not (any_action := available.any(dim=1)).all():
         raise ValueError(
-            f"allow an action in each state; found none in {(~any_action).nonzero().flatten().tolist()[:10]}"
+            f"every state needs an available action; states {(~any_action).nonzero().flatten().tolist()[:10]} have none"
         )
 
 

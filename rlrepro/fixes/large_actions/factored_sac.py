@@ -57,8 +57,8 @@ class FactoredSAC:
         return (logits if available is None else logits.masked_fill(~available, -torch.inf)).log_softmax(dim=1)
 
     def update(self, batch: TensorDictBase) -> dict[str, float]:
-        """One gradient step of actor, critics and temperature. Returns their losses, the policy's entropy and the
-        temperature."""
+        """One gradient step of actor, critics and temperature. Returns `critic_loss`, `actor_loss`, `entropy` (mean, in
+        nats) and `temperature`."""
         states, features = batch["observation"], self.actions[batch["action"].reshape(len(batch))]
         td_targets = self.td_targets(batch)
         critic_loss = sum(mse_loss(critic.of(states, features), td_targets) for critic in self.critics)

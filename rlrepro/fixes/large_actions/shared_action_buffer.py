@@ -33,8 +33,8 @@ class SharedActionBuffer(ReplayBuffer):
     every action is not stored. `sample` returns the batch on `device`, with masks as bools (B, A) once there are any.
     Batches go from the CPU to a GPU through pinned memory, asynchronously.
 
-    Raises ValueError for an action outside the table or forbidden by its mask, a mask of another shape or of the state
-    alone, and a state without any available action unless the episode has ended there.
+    Raises ValueError for an action outside the table or forbidden by its mask, a mask of the wrong shape, a mask of the
+    state without one of the next state, and a state without any available action unless the episode has ended there.
 
     Tested with torchrl 0.6.0, 0.7.2, 0.10.1, 0.13.3, 0.14.1.
     """
@@ -55,7 +55,9 @@ class SharedActionBuffer(ReplayBuffer):
         if actions.ndim != 2 or not len(actions):
             raise ValueError(f"actions must be a table (A, d) with one row per action, found {tuple(actions.shape)}")
         if refused := [name for name in REFUSED if options.get(name)]:
-            raise ValueError(f"SharedActionBuffer does not take {refused}; transform batches after sampling")
+            raise ValueError(
+                f"SharedActionBuffer does not take {refused}: leave them out, and transform batches after sampling"
+            )
         if isinstance(storage, ListStorage):
             raise ValueError(f"storage must hold tensors, as LazyTensorStorage does; found {type(storage).__name__}")
         super().__init__(storage=LazyTensorStorage(capacity) if storage is None else storage, **options)
@@ -104,7 +106,8 @@ class SharedActionBuffer(ReplayBuffer):
             return deepcopy(super().state_dict()) | {"masks": self._mask_state()}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Raises ValueError, and loads nothing, if the table that it was saved with has another number of actions."""
+        """Load what `state_dict` returned. Raises ValueError, and loads nothing, for a table with another number of
+        actions."""
         with self._futures_lock, self._replay_lock:
             self.masks.check_state(state_dict["masks"])
             super().load_state_dict(state_dict)
@@ -198,4 +201,7 @@ def _check_mask(key, mask: torch.Tensor, data: TensorDictBase, count: int) -> No
     if key != "action_mask":
         any_action = any_action | data["next", "terminated"].bool().reshape(any_action.shape)
     if not any_action.all():
-        raise ValueError(f"{key} of transitions {(~any_action).nonzero().tolist()[:10]} allows no action")
+        positions = (~any_action).nonzero().tolist()[:10]
+        raise ValueError(
+            f"{key} must allow an action, unless the episode ended; it allows none in transitions {positions}"
+        )

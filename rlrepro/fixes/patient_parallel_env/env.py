@@ -45,9 +45,9 @@ class PatientParallelEnv(ParallelEnv):
     keeps a core busy.
 
     Takes the same arguments and returns the same transitions, with three exceptions, which are bugs in torchrl: after
-    `load_state_dict` and `env[i] = snapshot` (both from 0.12.0 on), and after Ctrl-C in a step, its ParallelEnv returns
-    each transition one step too late. Here, Ctrl-C waits for the step to end. With use_buffers=False, it differs from
-    torchrl only in 0.8.0 to 0.10.1.
+    `load_state_dict` (from 0.12.0 on), `env[i] = snapshot` (where torchrl has it) and Ctrl-C in a step, its ParallelEnv
+    returns each transition one step too late. Here, Ctrl-C waits for the step to end. With use_buffers=False, it
+    differs from torchrl only in 0.8.0 to 0.10.1.
 
     A worker that dies raises the same RuntimeError, as does one that takes longer than BATCHED_PIPE_TIMEOUT.
 
@@ -74,7 +74,7 @@ class PatientParallelEnv(ParallelEnv):
             raise
 
     def _finish_command(self, done: DoneFlags | DoneEvents, workers_range: Sequence[int]) -> None:
-        """Take the flags and messages of an interrupted command, as the next one would take them for its own."""
+        """Consume the flags and messages of an interrupted command; the next one would take them for its own."""
         end = time.monotonic() + self.BATCHED_PIPE_TIMEOUT
         while not done.wait(self._indices(workers_range), CHECK_SECONDS):
             if time.monotonic() > end or not all(self._workers[worker].is_alive() for worker in workers_range):

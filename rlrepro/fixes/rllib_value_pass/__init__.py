@@ -1,5 +1,5 @@
-"""RLlib's PPO with a value network that gets at most `minibatch_size` timesteps at a time before an update, without
-gradients."""
+"""RLlib's PPO whose value pass before an update runs without gradients, on at most `minibatch_size` timesteps at a
+time."""
 
 from importlib import metadata
 

@@ -1,4 +1,4 @@
-"""The fix of logp_old for projects that stay on tianshou 0.4.11 to 1.0.0."""
+"""The fix of logp_old for projects that stay on a tianshou release before 2.0."""
 
 import torch
 

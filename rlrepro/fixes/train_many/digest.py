@@ -23,7 +23,7 @@ class Digest(NumpyHasher):
     dispatch = NumpyHasher.dispatch.copy()
 
     def memoize(self, obj) -> None:
-        if not _is_plain(obj):  # equal configs are equal, whether or not they hold one list twice
+        if not _is_plain(obj):  # equal configs get equal digests, whether or not they hold the same list twice
             super().memoize(obj)
 
     def save_function(self, fn) -> None:

@@ -3,8 +3,9 @@
 A pool of several processes breaks as a whole when one of them is killed, for example by the system when memory runs
 out. Here each thread has its own pool of a single process, and makes a new one if that breaks.
 
-loky notices a worker's death by a pipe, which stays open as long as processes that the run has forked. So each worker
-leads a process group, and a thread that waits for it also checks that it is alive and in time, and kills the group.
+loky notices a worker's death by a pipe, which stays open as long as a process that the run has forked lives. So each
+worker leads a process group, and a thread that waits for it also checks that it is alive and in time, and kills the
+group.
 """
 
 import ctypes
@@ -141,7 +142,7 @@ def _kill_group(leader: int | None) -> None:
 
 def _serve(parent: int) -> None:
     if hasattr(os, "setsid"):
-        os.setsid()  # a session, since the terminal may stop a process group that only is in the background
+        os.setsid()  # a session, since the terminal may stop a process group that is merely in the background
     multiprocessing.set_start_method(None, force=True)  # so that a run starts its own processes as it would on its own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     if sys.platform == "linux":  # ends with the thread that waits for it, even while a run holds the interpreter

@@ -96,7 +96,7 @@ def train_many(
             unless its config has one; environments need it (`env.reset(seed=seed)`, `PPO(..., seed=seed)`).
 
     Raises ValueError for an invalid number, an unknown option, or a config that can't be pickled; RuntimeError if there
-    are no GPUs for `gpus`; ImportError if Ray is not installed; OSError if `resume` can't be written to; and
+    are too few GPUs for `gpus`; ImportError if Ray is not installed; OSError if `resume` can't be written to; and
     RuntimeError if another call is using it.
     """
     if backend not in BACKENDS or on_error not in ON_ERROR:

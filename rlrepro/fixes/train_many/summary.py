@@ -44,9 +44,9 @@ def plot(outcomes: Iterable, curve: Callable | None = None, ax=None):
 
     Args:
         outcomes: of `train_many` or `sweep`; those that failed are left out
-        curve: a function from what a run returned to its x and y. By default, the mean return of the last episodes by
-            timesteps, for results of `sweep` and mappings with "timesteps" and "returns"; and for a sequence of
-            numbers, these as values by step
+        curve: a function from what a run returned to its x and y. By default, for results of `sweep` and
+            mappings with "timesteps" and "returns", the mean return of the last episodes against timesteps; for a
+            sequence of numbers, these against their index
         ax: axes to draw on; those of a new figure of pyplot if None
 
     Raises ValueError if no run has succeeded, or if one returned something that has no curve.

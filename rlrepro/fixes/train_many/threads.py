@@ -27,7 +27,8 @@ def thread_budget(n_jobs: int) -> int:
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """Environment variables for a process that you start: torch, NumPy's BLAS and OpenMP read them when they load."""
+    """Environment variables for a process that you start: torch, NumPy's BLAS and OpenMP read them when they
+    load. Raises ValueError if `threads` is not a whole number of 1 or more."""
     return dict.fromkeys(VARIABLES, str(at_least_one("threads", threads)))
 
 

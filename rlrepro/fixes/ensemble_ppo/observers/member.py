@@ -73,7 +73,7 @@ class Member:
         return buffer
 
     def keep_rollout(self, rollout, steps: list[dict[str, np.ndarray]]) -> None:
-        """Keep the ensemble's Rollout and, of each step, the arrays (K, E) that it lacks, for `rollout_buffer`."""
+        """Keep the ensemble's Rollout and, for each step, the arrays (K, E) that it lacks, for `rollout_buffer`."""
         self._rollout = rollout, steps
 
     def forget_policy(self) -> None:

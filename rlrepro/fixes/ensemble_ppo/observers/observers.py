@@ -87,7 +87,7 @@ class Observers:
             for member in diverged:
                 self._stop(member, self._before[member])
             self._ensemble.diverged += diverged
-            message = "an update left weights that are not finite, so policy(k) has those from before it; check rewards"
+            message = "an update made weights non-finite; policy(k) has those from before that update. Check rewards"
             warnings.warn(f"members {diverged} were stopped: {message} and learning_rate", stacklevel=3)
         self._restore_weights()
         for member in self._members.values():
