@@ -30,9 +30,9 @@ class Turns:
             if not self._queue.acquire(timeout=timeout):
                 raise TimeoutError
             try:
-                for taken in range(count):
+                for permits in range(count):
                     if not self._permits.acquire(timeout=timeout):
-                        self.give_back(taken)
+                        self.give_back(permits)
                         raise TimeoutError
             finally:
                 self._queue.release()
