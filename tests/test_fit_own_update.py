@@ -163,7 +163,7 @@ def counts_classes(state):
 @pytest.mark.parametrize(
     "step, device, message",
     [
-        (grows, "cpu", r"more in use: .*# the line"),
+        (grows, "cpu", r"more bytes in use: .*# the line"),
         (chooses, "cpu", r"nonzero[\s\S]*# the line[\s\S]*fixed size"),
         (fails, "cpu", r"RuntimeError[\s\S]*# the line"),
         (on_host, "cuda", "the update uses nothing on cuda"),

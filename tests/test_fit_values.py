@@ -145,7 +145,7 @@ def test_the_line_that_collects_tensors_is_named():
     def step(state):
         history.append(learn(state).detach().expand(1000).clone())  # this line
 
-    with pytest.raises(CannotPlan, match=r"each update leaves 4,000 bytes more(.|\n)*# this line"):
+    with pytest.raises(CannotPlan, match=r"each update leaves 4,000 more bytes(.|\n)*# this line"):
         plan_update(make, step)
 
 

@@ -25,18 +25,13 @@ PATH, FOLDER = click.Path(path_type=Path), click.Path(path_type=Path, file_okay=
     help="Set a notebook parameter.",
 )
 @click.option("--notebooks", type=PATH, help="Folder that holds the notebooks.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    help="Notebooks to run at a time; what is timed runs alone.  [default: 2; 1 on a GPU or with --profile full]",
-)
-def reproduce(only, profile, device, out, parameters, notebooks, jobs):
+def reproduce(only, profile, device, out, parameters, notebooks):
     """Run the notebooks and print the verdicts. ONLY selects notebooks by number or name."""
     from rlrepro.course.command import reproduce
 
     if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
         raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
-    runs = reproduce(only, profile, device, out, dict(parameters), notebooks, jobs)
+    runs = reproduce(only, profile, device, out, dict(parameters), notebooks)
     complete = _print_verdicts(out, False, {run.name for run in runs if not run.error})
     failed = [run for run in runs if run.error]
     for run in failed:

@@ -1,4 +1,4 @@
-"""`rlrepro reproduce`: run the notebooks, and print a line about each."""
+"""`rlrepro reproduce`: run the notebooks one after another, and print a line about each."""
 
 import json
 import logging
@@ -13,13 +13,7 @@ from rlrepro.lab import NoGPUError, resolve_device
 
 
 def reproduce(
-    only: Sequence[str],
-    profile: str,
-    device: str,
-    out: Path,
-    parameters: Mapping[str, str],
-    folder: Path | None,
-    jobs: int | None,
+    only: Sequence[str], profile: str, device: str, out: Path, parameters: Mapping[str, str], folder: Path | None
 ) -> list[runner.Run]:
     """Run the notebooks of `folder`, by default the course's, and print a line about each.
 
@@ -35,7 +29,7 @@ def reproduce(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, it ends the kernel and its processes
     runs = []
     try:
-        for run in runner.run_notebooks(notebooks, out, values, jobs):
+        for run in runner.run_notebooks(notebooks, out, values):
             click.echo(f"{run.name} {'failed' if run.error else 'ran'} in {run.seconds:.0f} s: {run.path}")
             runs.append(run)
     except (runner.Busy, OSError) as error:

@@ -18,10 +18,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import ERROR_MARKER_TAG
 
-from rlrepro.course.turns import KERNEL_START, Turn, Turns, run_at_once
 from rlrepro.lab.limits import CELL_SECONDS, FACTOR, INTERRUPT_SECONDS, KERNEL_SECONDS, limit, overrun
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+START = "__import__('rlrepro.course.kernel_start')"  # leaves no name in the notebook
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,12 @@ def check_parameters(notebooks: Iterable[Path], parameters: Mapping[str, object]
         raise UnknownParameter(f"no parameter {', '.join(sorted(unknown))}; there are {', '.join(sorted(valid))}")
 
 
-def run_notebooks(notebooks: Iterable[Path], out: Path, parameters: Mapping[str, object], jobs: int | None = None):
-    """Run each notebook with the parameters that it has. Yields a Run for each as it ends, including failed ones.
-
-    Up to `jobs` notebooks run at a time; by default 2, or 1 on a GPU and in the profile `full`. A cell that is tagged
-    `timed` runs alone, except in the profile `tiny`.
+def run_notebooks(notebooks: Iterable[Path], out: Path, parameters: Mapping[str, object]):
+    """Run each notebook with the parameters that it has. Yields a Run for each, including failed ones.
 
     Raises Busy if another run is writing one of them to `out`, and UnknownParameter before anything runs.
     """
-    notebooks = list(notebooks)
+    notebooks = sorted(notebooks, key=_judges)  # those that judge what the others measured come last
     out = Path(out).resolve()
     check_parameters(notebooks, parameters)
     out.mkdir(parents=True, exist_ok=True)
@@ -137,21 +134,16 @@ def run_notebooks(notebooks: Iterable[Path], out: Path, parameters: Mapping[str,
             except Timeout:
                 advice = "wait for it, or choose another folder with --out"
                 raise Busy(f"another run is writing {notebook.stem} to {out}; {advice}") from None
-        profile, device = (parameters.get(name) for name in ("profile", "device"))
-        jobs = jobs or (2 if device == "cpu" and profile != "full" else 1)
-        turns = Turns(jobs, timed=1 if profile == "tiny" else jobs)
-        for judges in (False, True):  # those that judge what the others measured come last
-            group = (notebook for notebook in notebooks if _judges(notebook) is judges)
-            yield from run_at_once(jobs, lambda notebook: _run(notebook, out, parameters, Turn(turns)), group)
+        for notebook in notebooks:
+            yield _run(notebook, out, parameters)
 
 
-def _run(notebook: Path, out: Path, parameters, turn: Turn) -> Run:
+def _run(notebook: Path, out: Path, parameters) -> Run:
     """Run one notebook. An error is stored in its Run, so that the others still run."""
     target = out / "partial" / notebook.stem / notebook.name
     start = time.monotonic()
     try:
-        with turn:
-            error = _execute(notebook, target, out, parameters, turn)
+        error = _execute(notebook, target, out, parameters)
         if not error:
             _move(target.parent, out)
     except Exception as exception:  # such as a kernel that is not installed
@@ -168,7 +160,7 @@ def _move(partial: Path, out: Path) -> None:
     partial.rmdir()
 
 
-def _execute(notebook: Path, target: Path, out: Path, parameters, turn: Turn) -> str | None:
+def _execute(notebook: Path, target: Path, out: Path, parameters) -> str | None:
     """Execute a notebook into `target`. Returns the error that ended it, or None."""
     partial = target.parent
     shutil.rmtree(partial, ignore_errors=True)
@@ -183,8 +175,7 @@ def _execute(notebook: Path, target: Path, out: Path, parameters, turn: Turn) ->
             target,
             parameters={name: value for name, value in {**parameters, **folders}.items() if name in valid},
             kernel_name="python3",
-            resources={"metadata": {"path": str(notebook.parent)}},  # papermill's `cwd` would be that of all threads
-            on_cell_execute=turn,
+            cwd=notebook.parent,
             progress_bar={"desc": notebook.stem},
             autosave_cell_every=0,
             start_timeout=math.ceil(limit(KERNEL_SECONDS)),
@@ -192,7 +183,7 @@ def _execute(notebook: Path, target: Path, out: Path, parameters, turn: Turn) ->
             interrupt_on_timeout=True,  # so that the traceback shows where the cell was, and releases are closed
             error_on_timeout={"ename": "Timeout", "evalue": "", "traceback": []},
             iopub_timeout=math.ceil(limit(INTERRUPT_SECONDS)),
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={KERNEL_START}"],
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL", f"--IPKernelApp.exec_lines={START}"],
         )
     except PapermillExecutionError as exception:
         error = f"cell {exception.cell_index}: {exception.ename}: {exception.evalue}"

@@ -80,7 +80,7 @@ WRONG = {  # answers that come close, and a word that the hint for each must con
     ],
     "2.4": [
         (lambda fn, rows, size: fn(rows), "was given [10]"),
-        (lambda fn, rows, size: torch.cat([fn(row) for row in rows.split(1)]), "too many"),
+        (lambda fn, rows, size: torch.cat([fn(row) for row in rows.split(1)]), "wrong number of calls"),
         (lambda fn, rows, size: torch.cat([fn(rows) for rows in reversed(rows.split(size))]), "in their order"),
     ],
     "3.1": [

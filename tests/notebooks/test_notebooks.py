@@ -2,14 +2,12 @@
 
 import json
 import re
-from datetime import datetime
 
 import nbformat
 import pytest
 
 from rlrepro.cases import all_claims
 from rlrepro.course.runner import find_notebooks, parameters_of
-from rlrepro.evidence import read_records
 
 NOTEBOOKS = find_notebooks()
 COLUMNS = 80  # of code that a page of 1,280 pixels shows
@@ -41,16 +39,6 @@ def test_no_output_is_an_error(run):
     for path in run.glob("*.ipynb"):
         outputs = [output for cell in nbformat.read(path, as_version=4).cells for output in cell.get("outputs", [])]
         assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
-
-
-def test_a_cell_that_times_something_runs_alone(run):
-    """Each record of seconds, or of the ratios of interleaved calls, comes from a cell that is tagged `timed`."""
-    for path in run.glob("*.ipynb"):
-        records = [r for r in read_records(path.with_suffix(".jsonl")) if r.unit == "s" or r.samples]
-        for cell in nbformat.read(path, as_version=4).cells:
-            if cell.cell_type == "code" and "timed" not in cell.metadata.get("tags", []):
-                start, end = (datetime.fromisoformat(cell.metadata.papermill[f"{at}_time"]) for at in ("start", "end"))
-                assert not [record for record in records if start <= record.taken_at <= end], cell.source
 
 
 def test_each_plot_call_shows_a_picture(run):
