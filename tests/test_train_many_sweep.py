@@ -2,6 +2,7 @@
 
 import math
 import os
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -103,7 +104,7 @@ def note_and_hang(folder, seconds):
     return seconds
 
 
-@pytest.mark.timing  # alone: other tests would find its cluster
+@pytest.mark.timing
 def test_on_ray_too_a_run_is_ended_after_its_time_and_not_tried_again(tmp_path):
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     ray.init(address="local", num_cpus=1, log_to_driver=False, include_dashboard=False)
@@ -124,8 +125,16 @@ def note_and_wait(x, folder):
     return x
 
 
-@pytest.mark.timing  # alone: other tests would find its cluster
-def test_a_sweep_outlives_a_node_and_uses_another(tmp_path):
+@pytest.fixture
+def ray_folder(monkeypatch):
+    """A folder of its own for Ray, so that other tests do not find this test's cluster."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # of a short path, for Ray's sockets
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield
+
+
+@pytest.mark.slow
+def test_a_sweep_outlives_a_node_and_uses_another(tmp_path, ray_folder):
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     from ray.cluster_utils import Cluster
 
