@@ -165,12 +165,12 @@ def test_episodes_say_when_each_ended():
         ({"learning_rate": [1e-3, lambda remaining: -1.0]}, "found -1.0 for member 1"),
         ({"learning_rate": "1e-3"}, "found '1e-3'"),
         ({"learning_rate": [1e-3] * 3}, "one for each of 2 members; found 3"),
-        ({"gamma": [0.99, 1.01]}, "gamma must be between 0 and 1; found 1.01 for member 1"),
+        ({"gamma": [0.99, 1.01]}, "gamma must be a number between 0 and 1; found 1.01 for member 1"),
         ({"gamma": lambda remaining: 0.99}, "gamma must be a number: only learning_rate, clip_range"),
-        ({"target_kl": 0}, "target_kl must be positive, or None; found 0"),
-        ({"clip_range_vf": [None, -1]}, "clip_range_vf must be positive, or None; found -1"),
-        ({"ent_coef": None}, "ent_coef must be between -inf and inf; found None"),
-        ({"vf_coef": math.nan}, "vf_coef must be between 0 and inf; found nan"),
+        ({"target_kl": 0}, "target_kl must be a positive number, or None; found 0"),
+        ({"clip_range_vf": [None, -1]}, "clip_range_vf must be a positive number, or None; found -1"),
+        ({"ent_coef": None}, "ent_coef must be a number between -inf and inf; found None"),
+        ({"vf_coef": math.nan}, "vf_coef must be a number between 0 and inf; found nan"),
     ],
 )
 def test_invalid_arguments_are_refused(options, message):

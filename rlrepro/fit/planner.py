@@ -78,6 +78,7 @@ def plan(
         envs: environments that are stepped at once
         device: "cuda", where observations are copied to the GPU and optimizers process all parameters at once, or
             "cpu", where neither happens
+        device_memory_gib: memory of the GPU, for `plan.fits()`
 
     Raises CannotPlan, naming the argument, for sizes that are not positive, an unsupported space, a network that can't
     take the observations, and code that can't be traced without computing it.

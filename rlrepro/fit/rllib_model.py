@@ -31,6 +31,7 @@ def plan_rllib(
     Args:
         train_batch_size: timesteps per learner; the config's by default
         minibatch_size: the config's by default
+        device, device_memory_gib: as in `plan_update`
 
     Raises CannotPlan for anything that is not a PPOConfig, and as `plan_update` does.
     """

@@ -31,6 +31,7 @@ def plan_model(model, *, device: str = "cuda", device_memory_gib: float | None =
     Args:
         sizes: `batch_size`, `n_steps` or `buffer_size`, where they differ from the model's; `sequences`, the maximum
             number in a minibatch of a recurrent algorithm
+        device, device_memory_gib: as in `plan_update`
 
     Raises CannotPlan for anything that is not such a model, and as `plan_update` does.
     """

@@ -40,6 +40,7 @@ def plan_tianshou(
         batch_size: samples per gradient step
         envs: environments that are stepped at once
         sizes: arguments of `make`
+        device, device_memory_gib: as in `plan_update`
 
     Raises CannotPlan as `plan_update` does, and if `make()` returns anything else.
     """

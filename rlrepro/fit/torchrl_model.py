@@ -26,6 +26,7 @@ def plan_torchrl(
         transition: returns that many transitions for the buffer: a TensorDict with what the loss reads
         batch_size: samples per gradient step
         sizes: arguments of `make`, such as `buffer_size`
+        device, device_memory_gib: as in `plan_update`
 
     Raises CannotPlan as `plan_update` does, and if `make()` returns anything else.
     """

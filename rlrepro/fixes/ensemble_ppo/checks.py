@@ -72,7 +72,7 @@ def check_minibatches(normalize_advantage: bool, sizes: dict[str, int]) -> list[
     if normalize_advantage and min(batch_size, transitions) < 2:
         raise ValueError(
             f"with normalize_advantage a minibatch must have at least 2 transitions, found batch_size={batch_size} in "
-            f"a rollout of {transitions}: a single advantage has no standard deviation to divide by"
+            f"a rollout of {transitions}: one advantage has no standard deviation to divide by; raise the smaller one"
         )
     if batch_size > transitions:
         warnings.warn(

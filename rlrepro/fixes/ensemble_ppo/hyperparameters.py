@@ -79,7 +79,7 @@ class Hyperparameters:
                 raise ValueError(f"{name} must be a number: only {', '.join(SCHEDULED)} can be schedules")
             initial = setting(1.0) if callable(setting) else setting
             if not isinstance(initial, Real) or not lowest <= initial <= highest:
-                expected = "positive" if 0 < lowest < 1 else f"between {lowest} and {highest}"
+                expected = "a positive number" if 0 < lowest < 1 else f"a number between {lowest} and {highest}"
                 none = ", or None" if name in IF_NONE else ""
                 raise ValueError(f"{name} must be {expected}{none}; found {initial!r} for member {member}")
         return values

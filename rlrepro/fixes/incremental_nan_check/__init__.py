@@ -19,5 +19,6 @@ def __getattr__(name: str):
         if name not in TESTED_WITH:
             raise
         library, releases = TESTED_WITH[name]
-        installed = next((package.version for package in metadata.distributions(name=library)), "none")
+        packages = metadata.distributions(name=library)
+        installed = next((package.version for package in packages), f"none: pip install {library}")
         raise ImportError(f"{name} was tested with {library} {releases}; found {installed} ({error})") from error
