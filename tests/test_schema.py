@@ -20,9 +20,9 @@ def test_units_come_from_the_declaration(book):
 @pytest.mark.parametrize(
     "name, setting, message",
     [
-        ("peak", {}, "declared with the keys rows and perhaps network; found none"),
+        ("peak", {}, "declared with the keys rows and, optionally, network; found none"),
         ("peak", {"rows": 1, "colour": "red"}, "found colour, rows"),
-        ("speed", {}, "speed is not declared; declared are fits, peak"),
+        ("speed", {}, "speed is not declared; the declared ones are fits, peak"),
     ],
 )
 def test_an_undeclared_record_is_refused(book, name, setting, message):

@@ -30,7 +30,9 @@ def reproduce(only, profile, device, out, parameters, notebooks):
     from rlrepro.course.command import reproduce
 
     if reserved := {name for name, _ in parameters} & {"profile", "device", "out", "run"}:
-        raise click.UsageError(f"{', '.join(sorted(reserved))}: use the option of that name instead of -p")
+        raise click.UsageError(
+            f"{', '.join(sorted(reserved))}: use the option of that name instead of -p (for run, --out)"
+        )
     runs = reproduce(only, profile, device, out, dict(parameters), notebooks)
     complete = _print_verdicts(out, False, {run.name for run in runs if not run.error})
     failed = [run for run in runs if run.error]

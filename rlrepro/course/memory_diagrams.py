@@ -25,7 +25,7 @@ def live_layers(*modes: str):
         axes.text(-0.2, LAYERS + 0.4, f"layer {LAYERS}", ha="right", va="center", fontsize=9)
         axes.set_xlim(-2, max(map(len, by_mode.values())))
         axes.set_ylim(-0.2, LAYERS + 2)
-        summaries.append(f"{mode}: at most {peak} of the {LAYERS + 1} outputs at once")
+        summaries.append(f"{mode}: at most {peak} of the {LAYERS + 1} tensors (input and outputs) at once")
     caption = "time →   orange: being computed; blue: being read; gray: kept for later"
     axes.text(0, -0.4, caption, va="top", fontsize=9)
     axes.set_ylim(-1.2, LAYERS + 2)
@@ -56,7 +56,7 @@ def live_by_moment(mode: str) -> list[dict[int, str]]:
 
 def caching_allocator():
     """What a program has in tensors and what torch has reserved, before, during and after a peak."""
-    figure, axes = drawing("Freed tensors, memory kept by torch's allocator", height=3)
+    figure, axes = drawing("Tensors are freed, but torch's allocator keeps the memory", height=3)
     moments = (("weights", 2, 2), ("at the peak", 9, 10), ("after it", 2, 10), ("empty_cache()", 2, 2))
     for column, (name, live, reserved) in enumerate(moments):
         x = 3 * column

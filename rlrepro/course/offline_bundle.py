@@ -73,7 +73,8 @@ def missing_packages(required: Iterable[str], python: str, on_target: Mapping[st
         satisfied = name in on_target and requirement.specifier.contains(on_target[name], prereleases=True)
         if name == "torch" and name in on_target and not satisfied:
             raise CannotCarry(
-                f"{parent} needs {name}{requirement.specifier}, but the target has {on_target[name]}: install it there"
+                f"{parent} needs {name}{requirement.specifier}, but the target has {on_target[name]}: install a "
+                "matching one there"
             )
         if satisfied or name in NOT_BUNDLED:
             continue

@@ -50,7 +50,9 @@ def find_notebooks(only: Iterable[str] = (), folder: Path = NOTEBOOKS) -> list[P
     """The notebooks with these numbers ("02") or names; all if none are given. Raises UnknownNotebook."""
     notebooks = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not notebooks:
-        raise UnknownNotebook(f"no notebooks in {folder}; run from a source checkout, or pass its folder")
+        raise UnknownNotebook(
+            f"no notebooks in {folder}; run this from a source checkout (reproduce also takes --notebooks FOLDER)"
+        )
     selected = set()
     for name in only:
         matching = {path for path in notebooks if name in (path.stem, path.stem.split("_")[0])}

@@ -69,7 +69,7 @@ class Claim:
                 return Verdict(UNTESTED, premise_verdict.figure, reason, premise_verdict.firm)
             verdict = self.judge(records)
         except MissingRecord as error:
-            return Verdict(UNTESTED, "–", f"{error}; notebook {self.chapter} measures it")
+            return Verdict(UNTESTED, "–", f"{error} (measured in notebook {self.chapter})")
         if isinstance(verdict, Finding):
             verdict = self.rule.judge(verdict)
         elif self.rule:

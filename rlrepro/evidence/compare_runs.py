@@ -79,7 +79,7 @@ def disagreements_markdown(judgements: Sequence[Judgement], runs: Sequence[Machi
     if different:
         agreed = sum(judgement.agreed for judgement in different)
         summary += f"{len(different)} were tested by different kinds of machine, which agree on {agreed}."
-    else:
+    elif compared:
         summary += (
             "But all runs come from the same kind of machine, so this shows only that a run can be repeated, not that "
             "other machines agree."

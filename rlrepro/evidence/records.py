@@ -219,7 +219,7 @@ def read_records(source: str | Path) -> Records:
         records += read
         problems += left_out
     for problem in problems:
-        warnings.warn(f"left out a record that can't be read: {problem}", stacklevel=2)
+        warnings.warn(f"left out: {problem}", stacklevel=2)
     records.sort(key=lambda record: record.taken_at.timestamp())  # a folder may hold older copies of its files
     return Records(records, tuple(problems))
 

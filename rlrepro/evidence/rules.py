@@ -81,7 +81,7 @@ def weighed(outcome: Outcome, figure: str, reason: str, *compared: tuple[float, 
 
 def at_least(bound: float, wording: str = "") -> Rule:
     """A number of at least `bound` supports the claim. `wording` is the bound in words."""
-    text = f"supported if at least {wording}" if wording else f"supported at {number(bound)} or more"
+    text = f"supported from {wording} up" if wording else f"supported at {number(bound)} or more"
     return Rule(text, (bound,), ("refuted", "supported"))
 
 
@@ -110,7 +110,7 @@ def times(low: float, high: float | None = None) -> Rule:
 
 def slightly_more() -> Rule:
     """More than before, but less than twice as much."""
-    text = f"supported from {SAME} to 2, refuted below (no effect)"
+    text = f"supported from {SAME} to 2; refuted below, which counts as no effect; partly above"
     return Rule(text, (SAME, 2), ("refuted", "supported", "partly"))
 
 
@@ -137,13 +137,16 @@ def constant(measured: Literal["bytes", "times"]) -> Rule:
 def growing(measured: Literal["bytes", "times"]) -> Rule:
     """The exponent of the growth is not 0."""
     max_exponent = CONSTANT[measured]
-    text = f"refuted with exponents up to {max_exponent:g}, which count as no growth"
+    text = f"supported with exponents above {max_exponent:g}; up to that, it counts as no growth"
     return Rule(text, (_next_float(max_exponent),), ("refuted", "supported"))
 
 
 def because_of() -> Rule:
     """The share of an effect that is left, on a logarithmic scale, once its other possible cause is taken away."""
-    text = f"supported if at least {UNEXPLAINED:g} of the effect (on a log scale) is left, refuted up to {EXPLAINED:g}"
+    text = (
+        f"supported if at least {UNEXPLAINED:g} of the effect (on a log scale) is left without its other possible "
+        f"cause, refuted up to {EXPLAINED:g}"
+    )
     return Rule(text, (_next_float(EXPLAINED), UNEXPLAINED), ("refuted", "partly", "supported"))
 
 

@@ -30,14 +30,14 @@ class Quantity:
         if missing or unknown:
             raise UndeclaredRecord(
                 f"{self.name} is declared with the keys {', '.join(self.keys) or 'none'}"
-                + (f" and perhaps {', '.join(self.optional)}" if self.optional else "")
+                + (f" and, optionally, {', '.join(self.optional)}" if self.optional else "")
                 + f"; found {', '.join(sorted(setting)) or 'none'}. Change the call, or the case's RECORDS"
             )
         if unit not in (None, self.unit):
             raise UndeclaredRecord(f"{self.name} is declared in {self.unit!r}; found {unit!r}")
         if value == 0 and self.unit in ABOVE_ZERO and not self.zero:
             raise UndeclaredRecord(
-                f"{self.name} is in {self.unit!r} and can't be 0. If nothing is a possible result, declare it with "
+                f"{self.name} is in {self.unit!r} and can't be 0. If 0 is a possible result, declare it with "
                 "zero=True in the case's RECORDS; otherwise measure it again"
             )
 
@@ -48,7 +48,7 @@ def declared(quantities: Collection[Quantity], name: str) -> Quantity:
         if quantity.name == name:
             return quantity
     names = ", ".join(sorted(quantity.name for quantity in quantities))
-    raise UndeclaredRecord(f"{name} is not declared; declared are {names}. Add it to the case's RECORDS")
+    raise UndeclaredRecord(f"{name} is not declared; the declared ones are {names}. Add it to the case's RECORDS")
 
 
 # The RECORDS of each case, by the case's name; `rlrepro.cases` fills this in, because nothing here knows a case.

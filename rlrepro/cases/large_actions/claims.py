@@ -69,7 +69,7 @@ def judge_one_hot(records: Records) -> Finding:
     batch = per_state * BATCH * (ARTICLE_ACTIONS / largest) ** exponent
     figure = (
         f"TorchRL's one-hot actions: {format_value(stored, 'B')} for {CAPACITY:,} transitions; Pearl's one-hot batch "
-        f"of {BATCH}: actions^{exponent:.2f}, {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,}"
+        f"of {BATCH} grows as actions^{exponent:.2f}, to {format_value(batch, 'B')} with {ARTICLE_ACTIONS:,} actions"
     )
     reasons = {"partly": "not what is stored, but the batch that Pearl makes of it"}
     return _finding(records, figure, [stored, max(stored, batch)], reasons)
@@ -88,9 +88,10 @@ def judge_integer_bytes(records: Records) -> Finding:
     pearl_bytes = bytes_without_states(records)
     stored_ratio = one_hot * ARTICLE_ACTIONS / ACTIONS / pearl_bytes
     figure = (
-        f"TorchRL: {integer:.0f} bytes against {one_hot:,.0f} ({one_hot / integer:,.0f} times as many); a transition "
-        f"of Pearl with an integer action, without its states: {format_value(pearl_bytes, 'B')} at {ARTICLE_ACTIONS:,} "
-        f"actions, so a one-hot action would take {stored_ratio:.3g} times as much as all of that"
+        f"TorchRL stores {one_hot:,.0f} bytes for a one-hot action, {one_hot / integer:,.0f} times the {integer:.0f} "
+        f"of an integer. In Pearl, with {ARTICLE_ACTIONS:,} actions, a one-hot action would take "
+        f"{stored_ratio:.3g} times as much as a transition with an integer action, "
+        f"without its states ({format_value(pearl_bytes, 'B')})"
     )
     return _finding(
         records, figure, [one_hot / integer, stored_ratio], {"partly": "true of the action, but not of what is stored"}
@@ -111,8 +112,8 @@ def judge_history(records: Records) -> Finding | Verdict:
     exponent, longest = growth(states), max(states)
     share = 2 * states[longest].value / stored_bytes(records, features=1, history=longest)
     figure = (
-        f"bytes of a state ~ length^{exponent:.2f}; at length {longest}, {share:.0%} of a transition with "
-        f"{ARTICLE_ACTIONS:,} actions"
+        f"bytes of a state ~ length^{exponent:.2f}; at length {longest}, both states take {share:.0%} of a transition "
+        f"with {ARTICLE_ACTIONS:,} actions"
     )
     if proportional("bytes").outcome(exponent) == "supported" and share < NOTICEABLE:
         return Verdict("partly", figure, f"it grows, but hardly counts; {source(records)}")
@@ -148,8 +149,8 @@ def judge_leak(records: Records) -> Finding:
     full_batch, last = max(n for n in peaks if n <= BATCH), max(peaks)
     early, late = peaks[full_batch] / peaks[min(peaks)], peaks[last] / peaks[full_batch]
     figure = (
-        f"an update's peak becomes {early:.3g} times as high until {full_batch} transitions are stored, then "
-        f"{late:.3g} times until {last}, and the buffer {buffer[last] / buffer[full_batch]:.3g} times as large"
+        f"an update's peak grows by a factor of {early:.3g} until {full_batch} transitions are stored, and of "
+        f"{late:.3g} from there to {last}, where the buffer grows by {buffer[last] / buffer[full_batch]:.3g}"
     )
     reasons = {
         "partly": f"not a leak: the update grows until there is a batch of {BATCH}, the buffer until its capacity",

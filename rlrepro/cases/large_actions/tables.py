@@ -106,7 +106,9 @@ def training_table(records: Records) -> str:
     for method in dict.fromkeys(record.setting["method"] for record in records.where("large_actions.resident")):
         values = [records.get(f"large_actions.{name}", method=method) for name in quantities]
         rows.append((method, f"{values[0].setting['actions']:,}", *(format_value(r.value, r.unit) for r in values)))
-    return markdown_table(("method", "actions", *(f"`{name}`" for name in names), "peak memory", "its growth"), rows)
+    return markdown_table(
+        ("method", "actions", *(f"`{name}`" for name in names), "resident memory", "its growth"), rows
+    )
 
 
 def _size(record: Record) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def judge_parameter(records: Records) -> Finding | Verdict:
     )
     figure = f"peak ~ max_batchsize^{fixed:.2f} in {FIXED}, ^{buggy:.2f} in {BUGGY}"
     if min(buggy, fixed) >= MIN_EXPONENT:
-        return Verdict("partly", figure, f"it does, but in {BUGGY} as well")
+        return Verdict("partly", figure, f"the parameter controls the peak, but in {BUGGY} as well")
     return Finding(figure, [fixed], {"refuted": "the peak does not follow max_batchsize even in the fixed release"})
 
 
@@ -85,7 +85,7 @@ def judge_snippet(records: Records) -> Verdict:
     if record.value is None:
         return Verdict("supported", "runs", f"the article's lines run as printed in {BUGGY}")
     older = records.get("logp_old.snippet_error", release="0.5.1").value
-    note = f"raises in {BUGGY}" + ("; the attribute had that name up to 0.5.1, where it runs" if older is None else "")
+    note = f"raises in {BUGGY}" + ("; it runs in 0.5.1, where the attribute has that name" if older is None else "")
     return Verdict("refuted", record.value, note)
 
 
@@ -121,8 +121,11 @@ def judge_any_amount(records: Records) -> Verdict:
         peaks = records.along("logp_old.twin_peak", "rows", twin=twin, stage="preprocess", fixed=False)
         exponents[twin] = growth(peaks)
     unbounded = [twin for twin, exponent in exponents.items() if exponent >= MIN_EXPONENT]
-    growth_rates = ", ".join(f"{twin}: transitions^{exponent:.2f}" for twin, exponent in exponents.items())
-    figure = f"{format_value(host_bytes, 'B')} of host memory per transition, at most {max_rows:,} here; {growth_rates}"
+    growth_rates = ", ".join(f"{twin} ~ transitions^{exponent:.2f}" for twin, exponent in exponents.items())
+    figure = (
+        f"{format_value(host_bytes, 'B')} of host memory per transition, room for {max_rows:,} here; "
+        f"peaks of {growth_rates}"
+    )
     if unbounded:
         names = " and ".join(unbounded)
         reason = f"host memory grows with the rollout, and {names} of {NEWEST} still process all of it at once"

@@ -90,8 +90,8 @@ def judge_reported_speed(records: Records) -> Verdict:
     if not speed_bounds[0][1] <= speed <= speed_bounds[1][1]:
         return weighed("refuted", figure, f"more than {ORDER}× apart", *comparisons)
     reason = (
-        f"the same order of magnitude on another machine; and the buffer of {REPORTED_STORED:,} is full after the "
-        f"first epoch of {REPORTED_EPOCH:,} steps; from then on the speed is constant"
+        f"both speeds are of the same order of magnitude, on different machines. The buffer of {REPORTED_STORED:,} is "
+        f"full after the first epoch of {REPORTED_EPOCH:,} steps, and from then on the speed is constant"
     )
     return weighed("supported", figure, reason, *comparisons)
 
@@ -114,7 +114,7 @@ def judge_solved(records: Records) -> Verdict:
     if fixed and newest:
         return Verdict("supported", verdict.figure, "nothing is read by default")
     if fixed:
-        return Verdict("partly", verdict.figure, f"solved in {LAST_GOOD}, and lost again in {FIRST_BAD} and later")
+        return Verdict("partly", verdict.figure, f"solved in {LAST_GOOD}, but back in {FIRST_BAD} and later")
     return Verdict("refuted", verdict.figure, "the whole buffer is still read by default")
 
 
@@ -127,7 +127,9 @@ def judge_memory(records: Records) -> Verdict:
         f"frames take: {peaks[stored] / buffer_bytes:.1f}×, {format_value(peaks[stored] / stored, 'B')} per transition"
     )
     if peaks[stored] > buffer_bytes:
-        return Verdict("supported", figure, "each frame is copied into its stacks, for observations and the next ones")
+        return Verdict(
+            "supported", figure, "each frame is copied into its stacks, for observations and next observations"
+        )
     return Verdict("refuted", figure, "it takes less than the buffer itself")
 
 
@@ -150,7 +152,9 @@ def judge_only_written(records: Records) -> Verdict:
     )
     if equal == len(errors) and worst == 0:
         reason = "nothing that the search found is missed, and the weights are the same bit for bit"
-        return weighed("supported" if speedup > SLOWED else "partly", figure, reason, (speedup, SLOWED))
+        if speedup <= SLOWED:
+            return weighed("partly", figure, f"{reason}, but training is hardly faster", (speedup, SLOWED))
+        return weighed("supported", figure, reason, (speedup, SLOWED))
     return Verdict("refuted", figure, "a NaN is missed or found later, or training differs")
 
 

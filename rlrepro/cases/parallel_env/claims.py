@@ -45,7 +45,7 @@ def judge_core_kept_busy(records: Records) -> Verdict:
     if max(busy[SPINNING], busy[NEWEST]) <= IDLE:
         comparisons = [(busy[SPINNING], IDLE), (busy[NEWEST], IDLE)]
         return weighed("refuted", figure, f"up to {IDLE} cores count as asleep", *comparisons)
-    reason = f"at {BUSY} or more, a core counts as kept busy, up to {IDLE} as left free"
+    reason = f"from {BUSY} cores on, the parent counts as busy; up to {IDLE}, as asleep"
     return weighed("partly", figure, reason, *comparisons)
 
 
@@ -54,7 +54,7 @@ def judge_faster(records: Records) -> Finding | Verdict:
         return verdict
     factor = _short_steps(records)
     figure = f"steps of at most {format_value(SHORT, 's')}: sleeping takes {factor}× the time"
-    reasons = {"refuted": "even where the parent has a core to itself"}
+    reasons = {"refuted": "polling gains less than that, even where the parent has a core to itself"}
     return Finding(figure, [factor], reasons)
 
 

@@ -34,7 +34,7 @@ def plot_parent_cpu(records: Records):
 
 def plot_crowds(records: Records):
     """Time of a step against the number of environments, which need a core each."""
-    figure, axes = figures.new_figure("One step of W environments that compute", width=8)
+    figure, axes = figures.new_figure("Time of one step, by the number of environments that compute", width=8)
     for wait, (color, label) in WAITS.items():
         steps = records.along("parallel_env.crowd_step", "workers", wait=wait)
         figures.draw_line(axes, steps, color, label)

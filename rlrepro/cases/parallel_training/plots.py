@@ -27,7 +27,9 @@ WAYS = {  # (way, method, threads): label and color
 
 def plot_phases(records: Records):
     """Time of one step of either phase against the number of runs in a Pool."""
-    figure, panels = figures.new_figure("One of K training runs at once, in a Pool", width=11, columns=2)
+    figure, panels = figures.new_figure(
+        "Time of one step, by the number of training runs in a Pool", width=11, columns=2
+    )
     times = []
     for axes, phase in zip(panels, PHASES, strict=True):
         for threads, (color, label) in LINES.items():
@@ -58,7 +60,7 @@ def plot_waits(records: Records):
         dots[label] = (values[processes], color)
     alone = records.get("parallel_training.step_cpu", **ALONE)
     dots["alone, one thread"] = (alone, figures.NEUTRAL)
-    figure = _dots(f"CPU time of the same gradient step, {processes} at once", dots, "s")
+    figure = _dots(f"CPU time of one gradient step, with {processes} runs at once", dots, "s")
     figures.caption(figure, alone, "mean over the runs")
     return figure
 
@@ -126,7 +128,7 @@ def plot_members(records: Records):
     axes.yaxis.set_major_formatter(lambda value, _: format_value(value, "ratio"))
     figures.equal_decades(axes)
     figures.label_lines(axes)
-    axes.set(xlabel="members", ylabel="members' gradient steps per second")
+    axes.set(xlabel="members", ylabel="throughput over that of one learner")
     figures.caption(figure, measured[0], f"hidden layers of {SMALL_NET}, minibatches of 64, one thread")
     return figure
 

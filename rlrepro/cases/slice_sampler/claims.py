@@ -71,7 +71,9 @@ def _compare_cells(records: Records, slow, fast) -> Finding:
     if fast == SMALL and records.where("slice_sampler.sample", storage="cuda"):
         ratios.append(ratio(_sample(records, slow), _sample(records, fast, storage="cuda")))
         figure += f"; {ratios[1]} with the small buffer, which fits there, on the GPU"
-    return Finding(figure, ratios, {"partly": "slower, but by another factor or only across storages"})
+    return Finding(
+        figure, ratios, {"partly": "slower, but by another factor, or only if the small buffer is on the GPU"}
+    )
 
 
 def judge_capacity_step(records: Records) -> Finding:
@@ -117,7 +119,7 @@ def judge_done_flags(records: Records) -> Finding:
     measured = records.all("slice_sampler.done_ratio", release=BUGGY)
     faster, at_largest = estimate(np.abs, measured), estimate(np.abs, measured[-1])
     figure = (
-        f"{faster} times as fast, the median of all sizes, since the article gives none; {at_largest} with "
+        f"{faster} times as fast (median over all sizes, since the article names no size); {at_largest} with "
         f"{measured[-1].setting['stored']:,} stored"
     )
     return Finding(figure, [faster])
@@ -143,7 +145,7 @@ def judge_solved(records: Records) -> Finding:
         for sampler in ("episode", "episode cached")
     ]
     reasons = {
-        "refuted": f"{NEWEST} still reads every transition; with the cache, after each write",
+        "refuted": f"{NEWEST} still reads every transition: for each sample, or with the cache after each write",
         "partly": "one of the two no longer slows down with what is stored",
     }
     return Finding("after each write: stored^{} by default, ^{} cached".format(*exponents), exponents, reasons)

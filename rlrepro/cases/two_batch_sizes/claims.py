@@ -62,11 +62,11 @@ def _judge_parameter(records, index, network):
             largest[pair[index]] = max(size, largest.get(pair[index], 0))
         figures.append(
             f"{release}: "
-            + " and ".join(f"at most {size:,} samples for {limit}" for limit, size in sorted(largest.items()))
+            + " and ".join(f"at most {size:,} samples with {name}={limit}" for limit, size in sorted(largest.items()))
         )
     figure = f"{'; '.join(figures)}, in {governed}"
     if all(governs):
-        return Verdict("supported", figure, f"it follows {name}, and the other passes don't")
+        return Verdict("supported", figure, f"the size of {governed} follows {name}, that of {ungoverned} does not")
     return Verdict("refuted", figure, f"{name} does not bound {governed}, or it also changes {ungoverned}")
 
 

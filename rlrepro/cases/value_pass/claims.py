@@ -44,7 +44,9 @@ def judge_gradients(records: Records) -> Verdict:
         f"gradients, {format_value(ours, 'B')} without gradients and in chunks"
     )
     if released <= ALIKE * ours:
-        return Verdict("not testable here", figure, "the value pass takes no more memory here than in chunks")
+        return Verdict(
+            "not testable here", figure, f"the value pass takes at most {ALIKE:g} times what it takes in chunks"
+        )
     if not recorded or released < ALIKE * without:
         return Verdict("refuted", figure, "no gradients are recorded, or they take no memory")
     if without <= ALIKE * ours:
@@ -54,7 +56,7 @@ def judge_gradients(records: Records) -> Verdict:
 
 def judge_double(records: Records) -> Verdict:
     old, new, _ = _thread(records)
-    figure = f"{format_value(new, 'B')}, and {format_value(old, 'B')} in the old stack: {new / old:.1f} times"
+    figure = f"{format_value(new, 'B')}, which is {new / old:.1f} times the {format_value(old, 'B')} of the old stack"
     reason = (
         "tensors of one update with an LSTM, at the thread's sizes; on a CPU, the train batch itself is not counted"
     )
@@ -64,12 +66,17 @@ def judge_double(records: Records) -> Verdict:
 def judge_cause(records: Records) -> Verdict:
     old, new, ours = _thread(records)
     if new <= ALIKE * old:
-        return Verdict("not testable here", f"{new / old:.2f} times", "the new stack takes no more memory here")
+        figure = f"the new stack takes {new / old:.2f} times the old one's memory here"
+        return Verdict("not testable here", figure, f"up to {ALIKE:g} times counts as no more")
     explained = (new - ours) / (new - old)
     figure = f"the fix removes {explained:.0%} of the excess, and leaves a peak of {format_value(ours, 'B')}"
     if explained < HALF:
         return Verdict("refuted", figure, "most of the excess remains when the value pass is fixed")
-    note = "" if ours <= ALIKE * old else f"; the rest, {ours / old:.1f} times the old stack's peak, has another cause"
+    note = (
+        ""
+        if ours <= ALIKE * old
+        else f"; what is left is {ours / old:.1f} times the old stack's peak, so the rest has another cause"
+    )
     return Verdict("partly" if note else "supported", figure, f"both updates are the same but for the value pass{note}")
 
 
@@ -84,7 +91,9 @@ def judge_minibatch(records: Records) -> Verdict:
     if exponents["released"] > FLAT:
         return Verdict("supported", figure, "the peak of an update follows minibatch_size")
     return Verdict(
-        "partly", figure, "as released it changes nothing, since the value pass sets the peak; with the fix, it does"
+        "partly",
+        figure,
+        "as released, it changes nothing, since the value pass sets the peak; with the fix, it lowers the peak",
     )
 
 
@@ -132,7 +141,9 @@ def judge_same(records: Records) -> Verdict:
         return Verdict(
             "refuted", figure, f"they differ by more than rounding explains ({ROUNDING:.0e}), or with a single chunk"
         )
-    return Verdict("partly", figure, "bit for bit in one chunk; in several, up to the rounding of other batch sizes")
+    return Verdict(
+        "partly", figure, "equal bit for bit in one chunk; in several, equal up to the rounding of other batch sizes"
+    )
 
 
 def judge_slower(records: Records) -> Finding:

@@ -32,7 +32,7 @@ def _line(guess, measured, unit, label) -> str:
     if isinstance(measured, str):
         return f"{result}; you said {guess}, which is {'right' if guess == measured else 'not what was measured'}."
     if not isinstance(guess, int | float) or not guess >= 0:
-        return f"{result}; your guess, {guess!r}, is not a number of that kind."
+        return f"{result}; your guess, {guess!r}, is not a number of 0 or more."
     direction = "high" if guess > measured else "low"
     if guess == measured:
         difference = "exactly that"

@@ -13,7 +13,7 @@ def transition_bytes(my_bytes, records):
     expected = sum(pearl_reimplementation.stored(5_000, 8).values())
     if not near(my_bytes, expected, 0.005):
         raise Hint(
-            f"{my_bytes:,} bytes are {how_far(my_bytes, expected)}. What is stored twice, and how wide is a mask?"
+            f"{my_bytes:,} bytes is {how_far(my_bytes, expected)}. What is stored twice, and how wide is a mask?"
         )
 
 

@@ -39,7 +39,7 @@ def longest_rollout(my_rows, records):
     actual, doubled = my_rows(peaks_only, measured.setting["gib"]), my_rows(half, measured.setting["gib"])
     if not near(actual, measured.value, 0.1):
         raise Hint(
-            f"{actual:,.0f} transitions on {measured.setting['gib']} GiB are {how_far(actual, measured.value)} "
+            f"{actual:,.0f} transitions on {measured.setting['gib']} GiB is {how_far(actual, measured.value)} "
             "(by over 10%). What does one more transition cost, by the two longest rollouts of 1.0.0?"
         )
     if not near(doubled, 2 * actual, 0.1):

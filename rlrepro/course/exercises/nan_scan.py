@@ -13,7 +13,7 @@ def copied_bytes(my_bytes, records):
         stored = record.setting["stored"]
         expected, actual = 2 * int(np.prod(FRAMES)) * stored, my_bytes(stored)
         if actual > record.value:
-            raise Hint(f"With {stored:,} stored, {actual:,.0f} bytes are more than the {record.value:,} that it takes.")
+            raise Hint(f"With {stored:,} stored, {actual:,.0f} bytes is more than the {record.value:,} that it takes.")
         if actual != expected:
             raise Hint(f"With {stored:,} stored, {actual:,.0f} is {how_far(actual, expected)}. What else has frames?")
 
@@ -55,6 +55,7 @@ def only_these_rows(my_check, records):
             leaves[leaf_index].values[bad_row] = np.nan
         actual = my_check({"obs": {"place": leaves[0]}, "rew": leaves[1], "done": leaves[2]}, np.array(rows))
         if bool(actual) != (bad_row in rows):
-            raise Hint(f"Transitions {rows} with a NaN in transition {bad_row}: your function returns {actual}.")
+            place = "no NaN" if bad_row is None else f"a NaN in transition {bad_row}"
+            raise Hint(f"Called for transitions {rows}, with {place}, your function returns {actual}.")
         if any(leaf.read - {*rows} for leaf in leaves):
             raise Hint(f"It was called with the transitions {rows}, and read others.")

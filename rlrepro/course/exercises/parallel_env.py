@@ -26,7 +26,8 @@ def longest_step_awake(my_limit, records):
         if not near(actual := my_limit(wake_up, allowed), expected):
             raise Hint(
                 f"If waking up takes {wake_up * 1e6:.0f} µs and may cost {allowed:.1%} of a step, "
-                f"{actual * 1e6:,.0f} µs is {how_far(actual, expected)}. At this length, it costs exactly that share."
+                f"{actual * 1e6:,.0f} µs is {how_far(actual, expected)}. At the right length, waking up "
+                "costs exactly that share."
             )
 
 

@@ -73,4 +73,4 @@ def environment(my_environment, records):
     if completed.stdout.strip() != "1":
         raise Hint(f"A process with that environment computes with {completed.stdout.strip()} threads.")
     if thread_variables(1).keys().isdisjoint(variables):  # with one core there is one thread anyway
-        raise Hint("None of these variables is one that OpenMP reads.")
+        raise Hint("None of these variables sets torch's number of threads.")

@@ -61,6 +61,6 @@ def stored_for_a_time(my_stored, records):
         actual = my_stored(records, seconds)
         if not expected / factor < actual < expected * factor:
             raise Hint(
-                f"At {seconds * 1e3:.3g} ms, {actual:,.0f} transitions are {how_far(actual, expected)}. A straight "
+                f"At {seconds * 1e3:.3g} ms, {actual:,.0f} transitions is {how_far(actual, expected)}. A straight "
                 "line between the logarithms of two measured points is enough."
             )

@@ -17,7 +17,7 @@ def peak_of_rows(my_peak, records):
         expected = records.get("start.peak", chunk=1000).value * rows / 1000
         if not near(actual := my_peak(rows), expected, 0.05):
             raise Hint(
-                f"With {rows:,} rows, your {actual:,.0f} bytes are {how_far(actual, expected)}. Which two tensors are "
+                f"With {rows:,} rows, your {actual:,.0f} bytes is {how_far(actual, expected)}. Which two tensors are "
                 "live at once, how many numbers does each have, and how many bytes does a number take?"
             )
 

@@ -72,6 +72,6 @@ def without_adam(my_bytes, records):
     expected = max(saved)
     if not near(my_bytes, expected, 0.02):
         raise Hint(
-            f"{my_bytes:,} bytes are {how_far(my_bytes, expected)}. What does Adam keep that plain gradient "
+            f"{my_bytes:,} bytes is {how_far(my_bytes, expected)}. What does Adam keep that plain gradient "
             "descent does not, and for which networks?"
         )

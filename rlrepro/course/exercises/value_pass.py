@@ -20,7 +20,7 @@ def largest_train_batch(my_rows, records):
             actual = my_rows(peaks, gib)
             if not near(actual, expected, 0.1):
                 raise Hint(
-                    f"{actual:,.0f} timesteps on {gib} GiB are {how_far(actual, expected)}. What does one more "
+                    f"{actual:,.0f} timesteps on {gib} GiB is {how_far(actual, expected)}. What does one more "
                     "timestep cost, by the two largest train batches?"
                 )
 

@@ -65,8 +65,8 @@ def wrong_checks(answer) -> str | None:
                     expected, actual = buffer.hasnull(), answer(buffer)
                     if bool(actual) != bool(expected):
                         return (
-                            f"With collects of {rows} and a NaN in `{part}` at step {bad_step}, collect {collect} "
-                            f"expected {bool(expected)}, found {bool(actual)}."
+                            f"With {rows} transitions per collect and a NaN in `{part}` at step {bad_step}, after "
+                            f"collect {collect} tianshou's check returns {bool(expected)} and yours {bool(actual)}."
                         )
                     if expected:  # the release ends the run here
                         break

@@ -10,7 +10,7 @@ from rlrepro.lab import Release
 
 STEP, BLOCKS, STEPS = 0.01, 5, 20  # seconds of an environment's step; turns; steps in each
 SLOWER = 1.05  # times the step of ours
-STILL = "How often does the parent look, and could somebody wake it instead?"
+STILL = "How often does the parent look, and could something wake it instead?"
 
 
 def trial(answer) -> Trial:

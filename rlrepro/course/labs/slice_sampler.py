@@ -41,10 +41,12 @@ def wrong_slices(answer) -> str | None:
     step[:first] = np.arange(first)
     for _ in range(WRAPS):
         slices = sampler.sample(storage, buffers.BATCH_SIZE)[0][0].reshape(-1, buffers.SLICE_LEN).numpy()
-        steps, prefix = step[slices], f"After {first:,} writes to a ring of {SMALL:,}"
+        steps, prefix = step[slices], f"After {first:,} transitions written to a ring of {SMALL:,}"
         torn = (np.diff(steps) != 1).any(axis=1) | (np.diff(steps // buffers.EPISODE_LEN) != 0).any(axis=1)
         if torn.any():
-            return f"{prefix}, a slice has the steps {steps[torn][0].tolist()}; episodes have {buffers.EPISODE_LEN}."
+            return (
+                f"{prefix}, a slice has the steps {steps[torn][0].tolist()}; episodes have {buffers.EPISODE_LEN} steps."
+            )
         episodes, counts = np.unique(step[step >= 0] // buffers.EPISODE_LEN, return_counts=True)
         expected = set(episodes[counts >= buffers.SLICE_LEN].tolist())
         if missing := expected - set((steps // buffers.EPISODE_LEN).ravel().tolist()):

@@ -23,7 +23,7 @@ def trial(answer) -> Trial:
         raise WrongResult("With the same seed, other actions were taken.")
     drawbacks = []
     if not runs["yours"]["afterwards"]:
-        drawbacks.append("Gradients are still off after collecting, so that the update can't learn.")
+        drawbacks.append("Gradients are still off after collecting, so the update can't learn.")
     costs = {variant: [run["peak_bytes"]] for variant, run in runs.items()}
     return Trial(costs, "B", f"peak of a step in {ENVS} environments, weights included", 1.05, tuple(drawbacks))
 

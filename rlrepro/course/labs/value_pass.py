@@ -9,13 +9,18 @@ from rlrepro.course.labs.core import Trial, WrongResult
 from rlrepro.lab import Release, peak_memory
 
 ROWS, SIZE = 512, 16
+INSTALL = "this lab needs RLlib: pip install 'rlrepro[course,rllib]'"
 STILL = "How many timesteps does the value network get at once, and what stays of a chunk when the next one begins?"
 
 
 def trial(answer) -> Trial:
-    with Release(f"ray=={metadata.version('ray')}") as rllib:
+    try:
+        version = metadata.version("ray")
+    except metadata.PackageNotFoundError as error:
+        raise ImportError(f"{INSTALL} (Ray is missing)") from error
+    with Release(f"ray=={version}") as rllib:
         if missing_package := rllib.run(missing):
-            raise ImportError(f"RLlib is not installed ({missing_package}): pip install 'rlrepro[course,rllib]'")
+            raise ImportError(f"{INSTALL} ({missing_package} is missing)")
         runs = {variant: rllib.run(value_pass, variant, answer) for variant in ("released", "yours", "ours")}
     for name in BATCH_COLUMNS:
         expected, actual = (runs[variant]["columns"][name] for variant in ("released", "yours"))

@@ -159,7 +159,7 @@ def _tables(
             tables.append(
                 f"{markdown_table((row_key, *map(str, columns.values())), cells)}\n\n*Measured on {machine}.*"
             )
-    return "\n\n".join(tables) or "*There are no reference records yet; the script measures it on your machine.*"
+    return "\n\n".join(tables) or "*There are no reference records for this table yet.*"
 
 
 def _value(record) -> str:
@@ -175,7 +175,8 @@ def applied(report: Report):
     """
     with tempfile.TemporaryDirectory(prefix="rlrepro-report-") as folder:
         if (package := report.package_folder) is None:
-            raise ChangeDoesNotApply(f"{report.id} needs the source of {report.package}; RLREPRO_PEARL is not set")
+            advice = "set RLREPRO_PEARL to its folder" if report.package == PEARL else "install it"
+            raise ChangeDoesNotApply(f"{report.id} needs the source of {report.package}: {advice}")
         diff = report.folder / "change.diff"
         changed = {Path(folder, path) for path in re.findall(r"^--- a/(.*)", diff.read_text("utf-8"), re.MULTILINE)}
 

@@ -9,7 +9,12 @@ from rlrepro.evidence.verdicts import UNTESTED, Judgement, MachineRun
 from rlrepro.lab.units import format_value
 
 NOT_MEASURED = "not measured in this run"
-SIZES = {"rows": "transitions", "envs": "environments", "run": "training runs"}  # words for keys of records
+SIZES = {
+    "rows": "transitions",
+    "envs": "environments",
+    "run": "training runs",
+    "seconds": "seconds per step",
+}  # words for keys of records
 
 
 def triage_data() -> str:

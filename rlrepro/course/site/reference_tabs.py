@@ -40,7 +40,9 @@ def _tab(path: Path, records: Records, plots: dict) -> str:
     ]
     figures = [figure for figure in (_drawn(plot, records) for plot in plots.values()) if figure]
     if missing := len(plots) - len(figures):
-        parts.append(f"Not measured there: what {missing} of the {len(plots)} figures show.")
+        parts.append(
+            f"{missing} of the {len(plots)} figures are missing, because what they show was not measured there."
+        )
     parts += [f"\n```{{raw}} html\n{figure.html()}\n```" for figure in figures]
     if path.stem in GPU_TABLES and latest.device.startswith("cuda"):
         parts.append(f"\n{_drawn(GPU_TABLES[path.stem], records) or ''}\n")

@@ -44,8 +44,8 @@ def on_cards(results: str | Path) -> str:
         for place, stages in plans.items()
     )
     return (
-        f"On an {cards}, {updates:,} larger ones were measured. A plan is at least what was allocated there, and at "
-        f"most {CLOSE - 1:.0%} more, {right}"
+        f"On an {cards}, {updates:,} larger updates were measured. The plan lies between what was allocated there and "
+        f"{CLOSE - 1:.0%} more {right}"
     )
 
 

@@ -40,6 +40,6 @@ with suppress(KeyboardInterrupt):
     env.step(env.rand_action())
 interrupted = [int(env.step(env.rand_action())["next", "observation"]) for _ in range(2)]
 env.close()
-print(f"after 10 steps were loaded, the next two transitions count {loaded}; a third was interrupted, the next count")
-print(f"{interrupted}; expected are [11, 12] and [14, 15]")
+print(f"after loading a state of 10 steps, two transitions count {loaded} (expected [11, 12]);")
+print(f"after an interrupted step, two count {interrupted} (expected [14, 15])")
 sys.exit(loaded != [11, 12] or interrupted != [14, 15])
