@@ -122,7 +122,7 @@ def plot_random_updates(records: Records):
     tensors = np.array([record.value for record in stages])
     with_margin = np.array([record.setting["with_margin"] for record in stages])
     close, below = (np.abs(tensors - 1) <= 0.01).mean(), int((with_margin < 1).sum())
-    title = f"{close:.1%} of stages planned to within 1%; with the margin, {below} planned too small"
+    title = f"{close:.1%} of stages within 1%; with the margin, {below} are too low"
     figure, axes = figures.new_figure(title, height=4)
     algorithms = sorted({record.setting["algorithm"] for record in stages})
     heights = np.array([algorithms.index(record.setting["algorithm"]) for record in stages], dtype=float)
