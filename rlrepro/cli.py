@@ -160,7 +160,7 @@ def doctor(paths, explain, run_it, seconds, try_it, **options):
     """Find memory and speed problems in a project. The .py and .ipynb files at PATHS (by default, the working
     directory) are read, but never run.
 
-    Exits with 1 if there are findings (with --fix, if nothing was written), and with 2 if no file could be read. The
+    Exits with 1 if there are findings (with --fix, if any are left), and with 2 if no file could be read. The
     comment `# rlrepro: ignore[CODE]` silences a rule on one line; [tool.rlrepro] in pyproject.toml (the lists select,
     ignore and exclude) configures a project.
 

@@ -135,7 +135,7 @@ env = GymEnv("Shop-v0")
     (tmp_path / "train.py").write_text(grows)
     result = run_cli("doctor", "--fix", "--yes", ".")
     assert (
-        result.returncode == 0
+        result.returncode == 1
         and "shop.py:4:7 LA001" in result.stdout
         and "add rlrepro to your project" in result.stdout
     )

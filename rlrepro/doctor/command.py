@@ -49,14 +49,14 @@ def check(paths: Sequence[Path], select, ignore, exclude, form: str, fix: bool, 
 
 
 def write_fixes(scan: Scan, yes: bool) -> int:
-    """Show the diff, and write it if the user agrees."""
+    """Show the diff, and write it if the user agrees. Returns FOUND if a finding is left."""
     files = fixed_files(scan)
     if files:
         click.echo("\n" + "\n".join(file.diff for file in files))
     changed = {str(file.path) for file in files}
-    for finding in scan.findings:
-        if finding not in scan.fixable or finding.path not in changed:
-            click.echo(f"not fixed automatically; fix by hand: {finding.place} {finding.code}")
+    by_hand = [finding for finding in scan.findings if finding not in scan.fixable or finding.path not in changed]
+    for finding in by_hand:
+        click.echo(f"not fixed automatically; fix by hand: {finding.place} {finding.code}")
     if not files:
         return FOUND
     count = f"{len(files)} file{'' if len(files) == 1 else 's'}"
@@ -73,7 +73,7 @@ def write_fixes(scan: Scan, yes: bool) -> int:
     click.echo(f"wrote {count}: run rlrepro doctor and your tests again")
     if any(b"rlrepro.fixes" in file.after for file in files):
         click.echo("some of these files now import rlrepro.fixes: add rlrepro to your project's requirements")
-    return 0
+    return FOUND if by_hand else 0
 
 
 def watch(command: Sequence[Path], select, ignore, exclude, form, fix, yes, *, seconds, trying: bool) -> int:
