@@ -161,7 +161,7 @@ def test_episodes_say_when_each_ended():
         ({"seeds": [0.5]}, r"seeds must be integers.* found \[0.5\]"),
         ({"seeds": [-1]}, r"from 0 to 2\*\*32 - 1, found \[-1\]"),
         ({"use_sde": True}, "use_sde must be False"),
-        ({"learning_rate": -1e-3}, "learning_rate must be between 0 and inf; found -0.001 for member 0"),
+        ({"learning_rate": -1e-3}, "learning_rate must be a number between 0 and inf; found -0.001 for member 0"),
         ({"learning_rate": [1e-3, lambda remaining: -1.0]}, "found -1.0 for member 1"),
         ({"learning_rate": "1e-3"}, "found '1e-3'"),
         ({"learning_rate": [1e-3] * 3}, "one for each of 2 members; found 3"),

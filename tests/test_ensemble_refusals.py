@@ -71,7 +71,7 @@ def test_an_environment_that_raises_is_named():
         (lambda env=gym.make("Pendulum-v1"): env, {"seeds": [0], "n_envs": 2}, "member 0 shares an"),  # noqa: B008
         (lambda: Spaces(actions=gym.spaces.Box(-np.inf, np.inf, (2,))), {"seeds": [0]}, "bounded Box"),
         ("Pendulum-v1", {"seeds": [0], "batch_size": 1}, "at least 2 transitions, found batch_size=1"),
-        ("Pendulum-v1", {"seeds": [0], "clip_range_vf": 0}, "clip_range_vf must be positive"),
+        ("Pendulum-v1", {"seeds": [0], "clip_range_vf": 0}, "clip_range_vf must be a positive number"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"optimizer_class": torch.optim.RAdam}}, "found RAdam"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"use_sde": True}}, "use_sde must be False"),
         ("Pendulum-v1", {"seeds": [0], "policy_kwargs": {"activation_fn": torch.nn.PReLU}}, "found PReLU"),

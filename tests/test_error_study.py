@@ -32,10 +32,10 @@ def test_random_updates_are_planned_as_they_run(book):
 
 @pytest.mark.slow
 def test_the_plot_counts_what_is_planned_too_small(book):
-    assert "0 stages too small with margin" in plots.plot_random_updates(book.records).alt()
+    assert "with the margin, 0 are too low" in plots.plot_random_updates(book.records).alt()
     setting = {**book.records[0].setting, "with_margin": 0.9}
     book.add("random_plan", 0.95, **setting)
-    assert "1 stages too small with margin" in plots.plot_random_updates(book.records).alt()
+    assert "with the margin, 1 are too low" in plots.plot_random_updates(book.records).alt()
 
 
 def test_a_number_is_the_same_update_each_time():
@@ -59,7 +59,7 @@ def test_plans_for_a_gpu_are_compared_with_what_it_allocated(tmp_path):
         reserved = ratio if number else None  # not planned for a library
         book.add("random_plan_for_card", ratio, number=number, network="plain, residual", reserved=reserved, **names)
     sentence = on_cards(tmp_path)
-    assert sentence.endswith("at most 15% more, in 40.0% of 5 stages planned without a GPU")
+    assert sentence.endswith("allocated there and 15% more in 40.0% of 5 stages planned without a GPU")
     assert card_table(tmp_path).splitlines()[-1] == "| without a GPU | plain | 5 | 2 | 2 | 0.9 | 1 | 1.2 | 1 of 4 |"
 
     on_gpu = [record.model_copy(update={"device": "cuda"}).model_dump_json() for record in book.records[1:3]]
