@@ -20,7 +20,7 @@ def trial(answer) -> Trial:
         raise ImportError(f"{INSTALL} (Ray is missing)") from error
     with Release(f"ray=={version}") as rllib:
         if missing_package := rllib.run(missing):
-            raise ImportError(f"{INSTALL} ({missing_package} is missing)")
+            raise ImportError(f"{INSTALL} ({missing_package})")
         runs = {variant: rllib.run(value_pass, variant, answer) for variant in ("released", "yours", "ours")}
     for name in BATCH_COLUMNS:
         expected, actual = (runs[variant]["columns"][name] for variant in ("released", "yours"))
